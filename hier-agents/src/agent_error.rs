@@ -1,4 +1,4 @@
-//! The errors of runs whose agents have no answer or cannot continue.
+//! The errors of runs that fail because an agent has no usable reply or cannot continue.
 
 use crate::price::UnknownPrice;
 
@@ -34,7 +34,7 @@ impl AgentFailed {
         Self { agent: agent.to_owned(), reason, text }
     }
 
-    /// Returns the `AgentFailed` that caused the run to fail, or `None` if the run failed for another reason.
+    /// Returns the `AgentFailed` that made the run fail, or `None` if the run failed for another reason.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }

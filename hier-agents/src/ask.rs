@@ -21,10 +21,10 @@ use hier_core::{NodeError, Run};
 
 use prepared::{ATTEMPTS, PreparedRequest};
 
-/// Methods of [`Run`] with which a node asks a model. The context `C` of the run must contain a
-/// [`BaseContext`](crate::BaseContext), that is, implement `AsRef<BaseContext>`.
+/// Methods of [`Run`] with which a node asks a model. The context `C` of the run must implement `AsRef<BaseContext>`
+/// ([`BaseContext`](crate::BaseContext)).
 ///
-/// A node's requests are treated like those of an agent: they are streamed as
+/// The requests of a node, like those of an agent, are streamed as
 /// [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget of the run, and traced.
 ///
 /// ```
@@ -79,7 +79,7 @@ pub trait RunModel<C> {
     where
         C: AgentContext;
 
-    /// Returns a handle to a particular model: `run.using(&run.context().smart).ask(…)`.
+    /// Returns a handle to the given model: `run.using(&run.context().smart).ask(…)`.
     fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
     where
         C: AgentContext;
@@ -122,7 +122,7 @@ impl<C> fmt::Debug for ModelHandle<'_, C> {
 }
 
 impl<'a, C> ModelHandle<'a, C> {
-    /// Returns a handle to another model in the same run.
+    /// Returns a handle that asks `model` instead of this handle's model, in the same run.
     #[must_use]
     pub fn with(self, model: &'a impl ChatModel) -> Self {
         Self { model, ..self }
@@ -176,13 +176,13 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
     }
 
     /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The request does not
-    /// run the tools. Read the calls from the reply with [`Message::tool_calls`](crate::Message::tool_calls), or route
-    /// to a `tools![…]` node, which makes them.
+    /// run the tools. Read the model's calls from the reply with [`Message::tool_calls`](crate::Message::tool_calls),
+    /// or route to a `tools![…]` node, which makes the calls.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`]. The request asks the toolset for its tools when the request is sent.
+    /// Adds the tools of a [`Toolset`]. When the request is sent, it lists the toolset's tools with [`Toolset::tools`].
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }
@@ -192,15 +192,15 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.options = options)
     }
 
-    /// Sets the maximum number of times that the model is asked for a value of the [`output`](Self::output) type.
-    /// Defaults to 3.
+    /// Sets the maximum number of requests for a value of the [`output`](Self::output) type. The node asks the model
+    /// again if a reply does not fit the type. Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         self.set(|prepared| prepared.attempts = attempts)
     }
 
     /// Makes the request a durable step with this name, as [`Run::step`] does. If the task runs again after a retry, an
-    /// interrupt or a crash, an equal request returns the stored reply. The model is not asked again, nothing is
-    /// streamed, and the budget is not charged.
+    /// interrupt or a crash, an equal request returns the stored reply. It then does not ask the model again, does not
+    /// stream, and does not charge the budget.
     ///
     /// Requests are equal if they have the same step name, messages, tools, options and output schema. The ids of
     /// messages are not compared. Replies that do not fit the [`output`](Self::output) type are stored too. Errors are
@@ -233,11 +233,11 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.step = Some(name.into()))
     }
 
-    /// Requests a value of type `O`. The model receives the schema of the type. If its reply does not fit the type, the
-    /// model is asked again with a description of each invalid field.
+    /// Requests a value of type `O`. The model receives the schema of the type. If the model's reply does not fit the
+    /// type, the request asks the model again and describes each invalid field.
     ///
-    /// If the reply to the last of the [`attempts`](Self::attempts) does not fit either, the request fails with an
-    /// error that quotes this reply.
+    /// If no reply within the [`attempts`](Self::attempts) fits the type, the request fails with an error that quotes
+    /// the last reply.
     pub fn output<O>(self) -> ModelRequest<'a, C, O>
     where
         C: AgentContext + Send + Sync + 'static,

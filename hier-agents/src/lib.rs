@@ -92,7 +92,7 @@
 //! | `options` | The options of model requests ([`ModelOptions`]). |
 //! | `answer` | `Agent` only: the channel for the agent's typed answer. |
 //! | `attempts` | `Agent` only: the number of unusable replies of the model after which the agent fails. Defaults to 3. |
-//! | `reasoning` | `ReactGraph` and `TodoGraph` only: the user message that the agent sends in each request. A string, or an `fn(&State) -> String`. |
+//! | `reasoning` | `ReactGraph` and `TodoGraph` only: the user message that the agent sends at the end of each request. A string, or an `fn(&State) -> String`. |
 //! | `tools` | `#[tool]` functions, and closures that select a [`Toolset`] in the context. Each item may have a rule for approval: `refund { approve: … }`. |
 //! | `search` | `true` or a [`ToolSearch`]. If the agent has many tools, the model then searches for the tools that it needs. |
 //! | `layers` | [Layers](layer) around model and tool calls, outermost first. |
@@ -114,7 +114,7 @@
 //!   [`BaseState::args`].
 //! * `policy`: the graph's own [policy](#policies).
 //! * `on_entry` and `on_exit`: functions like nodes, async or not, that run when the graph is entered and left. A
-//!   subagent is entered and left with each call: it starts with the writes of `on_entry`, and its supervisor receives
+//!   subagent is entered and left with each call. It starts with the writes of `on_entry`, and its supervisor receives
 //!   the writes of `on_exit`. A root is entered with each new input, and left when its run ends.
 //!
 //! # Policies

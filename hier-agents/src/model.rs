@@ -20,11 +20,11 @@ pub struct ToolSpec {
     pub name: String,
     /// The purpose of the tool, for the model.
     pub description: String,
-    /// The JSON Schema of the arguments, an object.
+    /// The JSON Schema of the arguments. It must describe an object with a property for each argument.
     pub parameters: Value,
 }
 
-/// The schema that the reply of a model must match.
+/// A schema that the reply of a model must match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputSpec {
     /// The name of the schema.
@@ -71,7 +71,7 @@ pub struct ChatRequest {
     /// them. A provider without such a search shows them from the beginning, like the other tools.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deferred: BTreeSet<String>,
-    /// The schema that the reply must match.
+    /// The schema that the reply must match. `None` if the reply may be any text.
     pub output: Option<OutputSpec>,
     /// The options of the request.
     pub options: ModelOptions,
@@ -94,7 +94,7 @@ impl ChatRequest {
         Self { deferred: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets the schema that the reply must match.
+    /// Sets the schema that the reply must match. With `None`, the reply may be any text.
     pub fn output(self, output: impl Into<Option<OutputSpec>>) -> Self {
         Self { output: output.into(), ..self }
     }
@@ -155,27 +155,28 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
-    /// Returns true if the provider enforces the schema in [`ChatRequest::output`], even in a request with tools. An
-    /// agent with a typed answer then sends the schema of the answer in that field. Otherwise, the agent offers the
-    /// tool `final_answer`, whose arguments have this schema.
+    /// Returns true if the provider enforces the given schema as [`ChatRequest::output`], even in a request with tools.
+    /// If true, an agent with a typed answer sends the schema of the answer in that field. If false, the agent offers
+    /// the model the tool `final_answer`, whose arguments have this schema. Defaults to false.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
 
-    /// Returns the size of the model's context in tokens, if it is known. The layer [`Compact`](crate::Compact) keeps
-    /// requests within this size.
+    /// Returns the size of the model's context in tokens, or `None` if the size is unknown. The layer
+    /// [`Compact`](crate::Compact) keeps requests within this size.
     fn context_tokens(&self) -> Option<u64> {
         None
     }
 
     /// Returns true if the provider reports the cost of each reply in [`Usage::cost`](crate::Usage). A cost limit then
-    /// works without a price for the model.
+    /// works without a price for the model. Defaults to false.
     fn reports_cost(&self) -> bool {
         false
     }
 
-    /// Returns true if the provider can search the [deferred](ChatRequest::deferred) tools of a request. An agent with
-    /// the option `search` then leaves the search to the provider. Otherwise, the agent offers the tool `search_tools`.
+    /// Returns true if the provider can search the [deferred](ChatRequest::deferred) tools of a request. If true, an
+    /// agent with the option `search` leaves the search to the provider. If false, the agent offers the model the tool
+    /// `search_tools`. Defaults to false.
     fn searches_tools(&self) -> bool {
         false
     }
@@ -240,11 +241,11 @@ pub enum ModelError {
         model: String,
         /// The reason.
         reason: String,
-        /// The underlying error.
+        /// The underlying error, or `None` if there is no other error than the reason.
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The provider rejected the request, and would reject it again.
+    /// The provider rejected the request. A retry of the same request would fail again.
     #[error("the model `{model}` refused: {reason}")]
     Refused {
         /// The name of the model.
@@ -252,7 +253,7 @@ pub enum ModelError {
         /// The provider's explanation.
         reason: String,
     },
-    /// The conversation exceeds the model's context. A shorter conversation may succeed.
+    /// The conversation exceeds the model's context. A request with a shorter conversation may succeed.
     #[error("the conversation is too long for the model `{model}`: {reason}")]
     TooLong {
         /// The name of the model.
@@ -260,7 +261,7 @@ pub enum ModelError {
         /// The provider's explanation.
         reason: String,
     },
-    /// The reply is invalid.
+    /// The reply cannot be used, for example because it is not in the provider's format.
     #[error("the answer of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
         /// The name of the model.
@@ -268,7 +269,7 @@ pub enum ModelError {
         /// The reason.
         reason: String,
     },
-    /// A recording cannot be read or written, or does not contain the request.
+    /// A recording of a model's replies, which tests use, cannot be read or written, or does not contain the request.
     #[error("the recording `{file}` cannot be used: {reason}")]
     Recording {
         /// The path of the file.

@@ -19,7 +19,7 @@ use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
 
-/// The question that asks an operator to approve a tool call.
+/// The question with which an agent asks its operator, a person, to approve a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool_approval")]
 pub struct ApprovalRequest {
@@ -61,7 +61,7 @@ pub enum Approval {
     Approve,
     /// The agent makes the call with these arguments instead.
     Edit {
-        /// The new arguments, an object.
+        /// The new arguments. Must be a JSON object.
         args: Value,
     },
     /// The agent does not make the call. Its model receives the reason.
@@ -88,7 +88,7 @@ impl Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {
-    /// The agent that asks.
+    /// The name of the agent that asks.
     pub agent: String,
     /// The question.
     pub question: String,
@@ -106,8 +106,8 @@ impl DeclaredQuestion for OperatorQuestion {
 ///
 /// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. The program resumes the run
 /// with the operator's answer, a string, and the model receives it as the result of the call. The agent adds the
-/// question and the answer to its channel `chat_with_operator`. If a subagent asked, its supervisor receives this
-/// addition only if the [policy](crate::SubagentPolicy) merges the channel.
+/// question and the answer to its channel `chat_with_operator`. The supervisor of a subagent with a
+/// [policy](crate::SubagentPolicy) receives these messages only if the policy merges the channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;

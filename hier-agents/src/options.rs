@@ -30,16 +30,16 @@ pub struct ModelOptions {
     pub top_p: Option<f64>,
     /// The maximum length of the reply in tokens, including reasoning.
     pub max_tokens: Option<u32>,
-    /// The amount of reasoning before the reply.
+    /// The amount of reasoning that the model does before it replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Effort>,
-    /// The strings at which the model stops. The reply does not include the string that stopped it.
+    /// The strings at which the model stops. The reply ends before the string at which the model stopped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
     /// The tools that the model may or must call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// True to allow several tool calls in one reply.
+    /// True if one reply may contain several tool calls, false if it may contain at most one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
     /// The sampling seed. If the provider supports seeds, equal requests with equal seeds get equal replies.
@@ -48,15 +48,15 @@ pub struct ModelOptions {
     /// The time for which the provider should cache the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format, as an object. A field replaces the request's value of the
-    /// same name, with two exceptions: objects are merged field by field, and lists are appended. For example, `tools`
-    /// adds the provider's own tools to those of the program.
+    /// Additional request fields in the provider's format, as an object. hier merges them into the request. Objects are
+    /// merged field by field, lists are appended, and other values replace the value in the request. For example,
+    /// `tools` adds the provider's own tools to those of the program.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
 
 impl ModelOptions {
-    /// Creates options without any value.
+    /// Creates options in which no option is set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -81,7 +81,7 @@ impl ModelOptions {
         Self { reasoning: effort.into(), ..self }
     }
 
-    /// Sets the strings at which the model stops. The reply does not include the string that stopped it.
+    /// Sets the strings at which the model stops. The reply ends before the string at which the model stopped.
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }

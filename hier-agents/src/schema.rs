@@ -17,7 +17,7 @@ pub trait ToolArgument: JsonSchema + DeserializeOwned {}
 #[diagnostic::do_not_recommend]
 impl<T: JsonSchema + DeserializeOwned> ToolArgument for T {}
 
-/// Builds the schema of a tool's arguments, one by one. Used by `#[tool]`.
+/// A builder of the schema of a tool's arguments. Code that `#[tool]` generates adds the arguments one by one.
 #[derive(Debug)]
 pub struct ToolSchema {
     generator: SchemaGenerator,
@@ -39,7 +39,7 @@ impl ToolSchema {
         self.optional::<T>(name, description, None)
     }
 
-    /// Adds an optional argument. Its default appears in the schema if it is known.
+    /// Adds an optional argument. The schema contains the `default`, unless it is `None`.
     #[must_use]
     pub fn optional<T: ToolArgument>(mut self, name: &str, description: &str, default: Option<Value>) -> Self {
         let mut schema = self.generator.subschema_for::<T>();
@@ -69,7 +69,8 @@ impl ToolSchema {
     }
 }
 
-/// Returns the JSON Schema of a tool's arguments. The arguments are the fields of the type `T`.
+/// Returns the JSON Schema of the type `T` for [`ToolSpec::parameters`](crate::ToolSpec::parameters). Each field of `T`
+/// is an argument of the tool.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generator().into_root_schema_for::<T>();
     schema.remove("$schema");
@@ -88,8 +89,8 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a tool or subagent that takes its arguments as one value. The arguments are the fields of the
-/// value. A value that is not an object, or one of several variants, becomes a single argument.
+/// Returns the schema of a tool or subagent that takes its arguments as one value of the type `T`. Each field of `T` is
+/// an argument. If `T` is not an object or has several variants, the whole value is a single argument.
 pub fn args_schema<T: JsonSchema>() -> Value {
     let mut schema = ObjectSchema::of_type::<T>().schema;
     if let Value::Object(schema) = &mut schema {

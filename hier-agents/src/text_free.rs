@@ -68,6 +68,7 @@ impl<T: TextFree, const N: usize> TextFree for [T; N] {}
 impl<A: TextFree, B: TextFree> TextFree for (A, B) {}
 impl<A: TextFree, B: TextFree, C: TextFree> TextFree for (A, B, C) {}
 
-/// Checks a field. Used by the derive.
+/// Fails to compile if `T` is not text-free. Code that `#[derive(TextFree)]` generates calls this function for each
+/// field.
 #[doc(hidden)]
 pub const fn assert_text_free<T: TextFree>() {}

@@ -27,8 +27,8 @@ use hier_core::internals::{SpecRef, body};
 use hier_core::state::{Conversation, State, Writes};
 use hier_core::{BuildError, NodeError};
 
-/// A node that makes the tool calls of the model's last reply. It skips calls that already have a result. The calls run
-/// in parallel. Each call is a task, and its result is stored when the call ends.
+/// A node that makes the tool calls of the model's last reply. The node skips calls that already have a result. The
+/// calls run in parallel. Each call is a task, and its result is stored when the call ends.
 ///
 /// In `graph!`, write `tools![…]`, as in this custom agent:
 ///
@@ -76,15 +76,14 @@ use hier_core::{BuildError, NodeError};
 /// With a builder, add the node as a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
 /// Desk>::new("act").tool(lookup::TOOL).compile()?)`.
 ///
-/// * The node adds the results to the [`Conversation`] of the state. For invalid arguments and unknown tools, the
-///   result describes the error.
+/// * The node adds a result for each call to the [`Conversation`] of the state. If the arguments are invalid or the
+///   tool is unknown, the result describes the error.
 /// * If several calls need approval, the run asks for all approvals together
 ///   ([`ApprovalRequest`](super::ApprovalRequest)).
 /// * If a tool fails, the run fails. With [`ToolErrors::Tell`], the model receives the error instead.
-/// * A tool may return an update or a [`Command`]. A command with a `goto` is allowed only for the only open call.
-///   Otherwise the run fails.
-/// * The node is a graph with one inner node for each tool. Events, errors and spans therefore have the name of the
-///   tool.
+/// * A tool may return an update or a [`Command`]. A tool may return a command with a `goto` only if its call is the
+///   only open call. Otherwise the run fails.
+/// * The node is a graph with one inner node for each tool. Events, errors and spans therefore name the tool.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
     name: String,
@@ -111,14 +110,14 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds the tools of a [`Toolset`] in the context. The node lists the toolset's tools when the model calls one of
-    /// them.
+    /// Adds the tools of the [`Toolset`] that `choose` selects in the context. The node lists the toolset's tools for
+    /// each call of a tool that was not added with [`tool`](Self::tool).
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
     }
 
-    /// Sets the handling of a tool's error. Defaults to [`ToolErrors::Raise`].
+    /// Decides what happens if a tool fails. Defaults to [`ToolErrors::Raise`], with which the run fails.
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { errors, ..self }
     }
@@ -167,7 +166,7 @@ fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     }
 }
 
-/// Builds the code of the graph. Used by the macro.
+/// Builds the code of the node's graph. Code that `graph!` generates calls this function.
 #[doc(hidden)]
 pub fn tool_parts<S, C>(
     name: &str,
@@ -305,13 +304,15 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// Returns a tool of a node, checked where it is named. Used by the macro.
+/// Returns the tool `T` for a node. Code that `graph!` generates calls this function, so that the compiler reports a
+/// wrong type at the name of the tool.
 #[doc(hidden)]
 pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
     Arc::new(T::TOOL)
 }
 
-/// Returns a tool of a node with a rule for its approval. Used by the macro.
+/// Returns the tool `T` for a node, with a rule that decides which calls need approval. Code that `graph!` generates
+/// calls this function.
 #[doc(hidden)]
 pub fn ruled_tool_of<S: State, C: Send + Sync + 'static, T: NamedTool + Tool<S, C>>(
     rule: ApprovalRule<C>,
@@ -319,7 +320,8 @@ pub fn ruled_tool_of<S: State, C: Send + Sync + 'static, T: NamedTool + Tool<S, 
     Arc::new(rule.of(T::TOOL))
 }
 
-/// Returns the run with the context that a tool takes. Used by `#[tool]`.
+/// Returns the run with a part of its context instead of the whole context. Code that `#[tool]` generates calls this
+/// function.
 #[doc(hidden)]
 pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
     run.narrowed(part)
