@@ -241,7 +241,7 @@ pub enum ModelError {
         model: String,
         /// The reason.
         reason: String,
-        /// The underlying error, or `None` if there is no other error than the reason.
+        /// The underlying error. `None` if only the reason is known.
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
