@@ -176,8 +176,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         None
     }
 
-    /// Returns a description of a mistake in the layer's options, or `None` if there is none. If there is a mistake,
-    /// [`AgentBuilder`](crate::AgentBuilder) rejects the layer. Defaults to `None`.
+    /// Returns a description of a mistake in the layer's options, or `None` if the options are valid. If there is a
+    /// mistake, [`AgentBuilder`](crate::AgentBuilder) rejects the layer. Defaults to `None`.
     fn mistake(&self) -> Option<String> {
         None
     }

@@ -18,7 +18,7 @@ impl LayerCounts {
         Self::default()
     }
 
-    /// Returns the count of a key, or 0 if there is none.
+    /// Returns the count of a key, or 0 if the map does not contain the key.
     pub fn get(&self, key: &str) -> u64 {
         self.0.get(key).copied().unwrap_or_default()
     }

@@ -170,7 +170,7 @@ impl TodoLists {
         Self::default()
     }
 
-    /// Returns the list of an agent, or `None` if there is none for this agent.
+    /// Returns the list of an agent, or `None` if the map does not contain the agent.
     pub fn get(&self, agent: &str) -> Option<&TodoList> {
         self.0.get(agent)
     }
