@@ -251,8 +251,8 @@ impl McpAuth {
 
     /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization.
     ///
-    /// If any process is refreshing the tokens or completing an authorization, this method first waits until that call
-    /// has ended. Otherwise that call could store tokens again after the deletion.
+    /// If this or another process is refreshing the tokens or completing an authorization, this method first waits
+    /// until that work has ended. Otherwise new tokens could be stored after the deletion.
     ///
     /// # Errors
     ///

@@ -267,8 +267,8 @@ impl McpServer {
     /// `stop`, the router closes its streams.
     ///
     /// The router checks the [`bearer`](Self::bearer) token, the [host](Self::hosts) and the
-    /// [origin](Self::allow_origins) of each request. If your server needs other checks of the user, add them to your
-    /// axum server.
+    /// [origin](Self::allow_origins) of each request. It does not authenticate users. If your program has users,
+    /// authenticate them in your axum server.
     ///
     /// Each session has an owner. To other users, the session appears not to exist. The owner is the
     /// [`Identity`](hier_core::Identity) extension of the request that started the session. Without this extension, the
