@@ -244,9 +244,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must be at least
-    /// 1. At the limit, the agent rejects the next equal call and warns the model. If the model then repeats the call,
-    /// the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must not be 0.
+    /// At the limit, the agent rejects the next equal call and warns the model. If the model then repeats the call, the
+    /// agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
     /// Defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS) for an `Agent`, and to no limit for a
     /// `ReactGraph` or `TodoGraph`. Set a higher limit for an `Agent` that polls.

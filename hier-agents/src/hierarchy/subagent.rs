@@ -94,7 +94,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     }
 
     /// Sets the policy. If you call this method again, the options that the second policy sets replace those of the
-    /// first. Its other options stay unchanged.
+    /// first policy. The other options of the first policy stay unchanged.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),

@@ -16,8 +16,8 @@ use hier_core::state::Values;
 /// model_calls: 200 })`. If one of these subagents is a custom graph, the layer also applies to the model requests of
 /// its nodes, and to its `tools![…]` nodes.
 ///
-/// * **Order.** A call passes through the inherited layers first, and then through the own layers of the agent that
-///   makes the call.
+/// * **Order.** A call passes through the inherited layers first, and then through the layers of the agent that makes
+///   the call.
 /// * **State.** The layer sees and writes the [`BaseState`] of the agent that makes the call. It must therefore be a
 ///   layer over [`BaseState`], as all built-in layers are. A custom node that asks a model does not have this state.
 ///   The layer then sees the default [`BaseState`], and its writes are dropped.

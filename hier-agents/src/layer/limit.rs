@@ -14,7 +14,7 @@ use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
 /// A layer that limits an agent's use of models and tools in a run: `Limit { model_calls: 50, tool_calls: 100, cost:
-/// 2.00 }`. A value that is not set is not limited.
+/// 2.00 }`. Without a value, the layer does not limit the resource.
 ///
 /// | option | behaviour at the limit |
 /// |---|---|
@@ -35,8 +35,9 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///
 /// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of the agent and all of its subagents
 /// together. If subagents run in parallel in one process, the layer adds up their model calls, tokens and cost while
-/// they run. It adds the tool calls of a subagent only when the subagent ends. After a restart of the process, this
-/// also applies to the counts from before the restart. To divide a limit among agents, use [`Budget`](crate::Budget).
+/// they run. It adds the tool calls of a subagent only when the subagent ends. If the process restarts, the layer also
+/// adds the earlier counts of a running subagent only when the subagent ends. To divide a limit among agents, use
+/// [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {

@@ -84,7 +84,7 @@ pub const fn reads_messages<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bo
     P::SHOWS.has_conversation
 }
 
-/// Returns true if the policy clears the conversation (`clears`) but the function reads it, as in [`reads_messages`].
+/// Returns true if the policy clears the conversation (`clears`) but the function reads it (see [`reads_messages`]).
 pub const fn reads_cleared<S: 'static, P: Prompt>(make: fn(&'static S) -> P, clears: bool) -> bool {
     clears && reads_messages(make)
 }

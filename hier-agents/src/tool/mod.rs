@@ -159,11 +159,11 @@ pub use __hier_tools as tools;
 pub enum ToolOutput<S: Values> {
     /// The content of the result message, which the agent creates.
     Content(Content),
-    /// Messages that the agent adds to the conversation. If none of them is a result of the call, the agent adds the
-    /// result `Done.`
+    /// Messages that the agent adds to the conversation. If none of them is a result of the call, the agent adds a
+    /// result with the text "Done."
     Messages(Vec<Message>),
-    /// A command with an update and targets. If its update does not contain a result of the call, the agent adds the
-    /// result `Done.` For a command for the parent graph, the agent does not add a result.
+    /// A command with an update and targets. If the update does not contain a result of the call, the agent adds a
+    /// result with the text "Done.", unless the command is for the parent graph.
     Command(Command<S>),
     /// A description of invalid arguments. The model receives this description, even with
     /// [`ToolErrors::Raise`](crate::ToolErrors::Raise).
