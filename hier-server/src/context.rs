@@ -18,7 +18,8 @@ pub struct RunRequest {
     /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
     /// contain the user.
     pub configurable: serde_json::Map<String, Value>,
-    /// The id of the run's thread.
+    /// The id of the run's thread. The server sets this field for every run. If the run continues a detached subagent,
+    /// this is the thread of the supervisor.
     pub thread: Option<String>,
     /// The user who requested the run. On a server that does not authenticate users, the identity is empty.
     pub user: User,

@@ -71,7 +71,8 @@ impl<'a> Credentials<'a> {
         Self { method, path, headers }
     }
 
-    /// Returns the token in the header `Authorization: Bearer …`, or else in the header `x-api-key`.
+    /// Returns the token in the header `Authorization: Bearer …`, or else in the header `x-api-key`. Returns `None` if
+    /// the request has neither.
     pub fn token(&self) -> Option<&'a str> {
         let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| {
