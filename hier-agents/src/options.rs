@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Options of a model request. If an option is not set, the provider's default applies.
+/// Options of a model request. If an option is `None` or empty, the provider's default applies.
 ///
 /// ```
 /// use hier_agents::{Effort, ModelOptions};

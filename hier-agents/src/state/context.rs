@@ -49,7 +49,7 @@ pub struct BaseContext {
     pub debug: bool,
     /// The budget of the whole run. With `None`, the run has no budget.
     pub budget: Option<Arc<Budget>>,
-    /// The prices of models. Without a price for a model, the cost of its replies is unknown, unless the model reports
+    /// The prices of models. If a model has no price here, the cost of its replies is unknown, unless the model reports
     /// the cost.
     pub prices: Option<Arc<Prices>>,
     /// The tools that the client describes in its request. An agent offers these tools to its model only if it lists
