@@ -62,7 +62,8 @@ impl Client {
     }
 
     /// Adds the ingress of another node of the same Restate cluster. If the client cannot reach the current node, it
-    /// repeats its calls at the next node. A repeated call that waits for the end of a run waits for the same run.
+    /// repeats its calls at the next node. If a call has started a run and waits for its end, the repeated call waits
+    /// for the same run, and does not start another one.
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self

@@ -17,8 +17,8 @@ pub struct Document {
     pub revision: u64,
     /// The value.
     pub value: Value,
-    /// The time from which `documents_due` returns the document. `None` means never. A document that was read from a
-    /// store always has `None` here.
+    /// When a document is stored: the time from which `documents_due` returns it, or `None` for never. Stores do not
+    /// return this time, so the field of a document that was read is always `None`.
     pub due: Option<SystemTime>,
 }
 

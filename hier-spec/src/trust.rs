@@ -196,7 +196,7 @@ impl GraphTrust {
         Self { read, senders: if allowed { senders.safe() } else { senders }, is_text_free }
     }
 
-    /// Returns the labels of the data that the graph passes to the agent above. If the graph passes only its report
+    /// Returns the labels of the data that the graph passes to its supervisor. If the graph passes only its report
     /// (`only_report`) and the report cannot carry text, the label untrusted is left out.
     pub const fn carries(self, only_report: bool) -> TrustLabels {
         if only_report && self.is_text_free { self.read.without(TrustLabels::UNTRUSTED) } else { self.read }

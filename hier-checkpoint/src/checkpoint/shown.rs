@@ -39,8 +39,9 @@ impl NextTasks {
 }
 
 impl Saved {
-    /// Returns two maps, each by the names of channels: the values as JSON, and the error messages for values that
-    /// cannot be converted to JSON. Leaves out secret channels. Tools that show stored values call this method.
+    /// Returns two maps whose keys are the names of channels. The first map has the values as JSON. The second has the
+    /// error messages for values that cannot be converted to JSON. Leaves out secret channels. Tools that show stored
+    /// values call this method.
     pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {

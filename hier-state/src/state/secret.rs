@@ -132,7 +132,7 @@ impl Debug for Unshown {
 pub struct Undebuggable;
 
 impl Undebuggable {
-    /// Returns a placeholder that prints as `_`, because the type does not implement `Debug`.
+    /// Returns a placeholder that prints as `_`. The compiler selects this method if `T` does not implement `Debug`.
     #[allow(clippy::unused_self)]
     pub fn shown<'a, T>(&self, _: &'a T) -> &'a dyn Debug {
         &Unshown
