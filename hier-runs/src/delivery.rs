@@ -25,7 +25,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// The time from which a worker may make the next attempt.
     pub next: SystemTime,
-    /// The time at which the run ended.
+    /// The time at which the delivery was created, because its run ended.
     pub created: SystemTime,
     /// The number of times that the delivery was stored. [`Webhooks::claim`](super::Webhooks::claim) succeeds only with
     /// the latest revision.

@@ -181,7 +181,7 @@ pub struct ThreadIndex {
 }
 
 impl ThreadIndex {
-    /// Creates changes that set this status and keep the values.
+    /// Creates changes to a thread that set this status and leave its values as they are.
     pub fn new(status: ThreadStatus) -> Self {
         Self { status, ..Self::default() }
     }

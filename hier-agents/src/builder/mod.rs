@@ -264,7 +264,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// copy of the state, and reducers merge their results.
     ///
     /// Defaults to false. A subagent call must then be the only call in a reply. If a reply has other calls too, the
-    /// agent makes none of them and asks the model again.
+    /// agent makes no call of this reply and asks the model again.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self

@@ -12,7 +12,7 @@ use hier_checkpoint::sync::lock;
 const SHORT_ANSWER: u64 = 4_096;
 const COST: &str = "cost";
 
-/// A limit on the model calls, tokens, cost and agent nodes of a whole run. Each subagent receives a share of the
+/// A limit on the model calls, the tokens, the cost and the executed nodes of all agents in a run. Each subagent receives a share of the
 /// budget, so that no agent can use up the resources that the others need.
 ///
 /// ```
@@ -29,7 +29,7 @@ const COST: &str = "cost";
 ///
 /// * **A subagent with a policy** may spend the rest of its supervisor's budget, except for a reserve for the
 ///   supervisor's report. The reserve is one model call, and a tenth of the remaining tokens, cost and nodes. Parallel
-///   subagents get equal shares. When a subagent ends, the supervisor can spend the unspent part of its share.
+///   subagents get equal shares. When a subagent ends, the unspent part of its share returns to the supervisor.
 /// * **A subagent without a policy** spends its supervisor's share.
 /// * **Background subagents** that the supervisor's model starts in one reply get equal shares, and the supervisor
 ///   keeps a share of the same size. A subagent's share stays reserved until the subagent ends.

@@ -45,7 +45,7 @@ mod people {
         let operator = FakeOperator::new()
             .approve("lookup")
             .reject("refund", "not before Monday")
-            .answer_text("Which year", "2026") // for `ask_operator` with this text
+            .answer_text("Which year", "2026") // a question of the tool `ask_operator` that contains the text
             .answer_node("sign_off", true)
             .rule(|question| (question.value["pay"].as_u64()? < 100).then(|| json!(true)));
         let _ = operator;
