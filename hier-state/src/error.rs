@@ -26,7 +26,7 @@ pub enum ConflictKind {
 impl ConflictKind {
     fn help(self) -> &'static str {
         match self {
-            Self::Writes => "it has no reducer; give it one, or let the nodes run in different steps",
+            Self::Writes => "the channel has no reducer: give it one, or let the nodes run in different supersteps",
             Self::Overwrites => "let only one node overwrite it",
         }
     }
@@ -35,8 +35,8 @@ impl ConflictKind {
 impl fmt::Display for ConflictKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Writes => "written more than once in one step",
-            Self::Overwrites => "overwritten more than once in one step",
+            Self::Writes => "written more than once in one superstep",
+            Self::Overwrites => "overwritten more than once in one superstep",
         })
     }
 }
@@ -84,10 +84,10 @@ pub enum RunError {
         kind: ConflictKind,
     },
     /// The program called `EventStream::outcome` after the stream had already returned the error of the run.
-    #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
+    #[error("the run failed, and `EventStream::next` has already returned the error: handle it there")]
     OutcomeTaken,
     /// A reducer refused a write or panicked. None of the writes of the superstep is applied.
-    #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
+    #[error("channel `{channel}` of graph `{graph}` rejected a write of node `{node}`: {message}")]
     Reduce {
         /// The name of the graph.
         graph: String,
@@ -100,8 +100,9 @@ pub enum RunError {
     },
     /// The input was a complete state, but the thread already has a checkpoint. The thread is unchanged.
     #[error(
-        "thread `{thread}` of graph `{graph}` has a state already, and a whole state as its input would reset every channel that \
-         you left at its default: give an update of what changes, `State::update()…`, or use another thread id"
+        "thread `{thread}` of graph `{graph}` already has a state, and a complete state as input would overwrite all of its \
+         channels, also with defaults: pass an update of the channels that change (`State::update()…`), or use another \
+         thread id"
     )]
     WholeState {
         /// The name of the graph.
@@ -112,9 +113,8 @@ pub enum RunError {
     /// One superstep would have called a subgraph with `checkpoints: per_thread` more than once. None of the calls has
     /// run.
     #[error(
-        "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \
-         for the whole thread (`checkpoints: per_thread`): let each call have its own (`per_call`), or make them one after the \
-         other, in steps of their own"
+        "{calls} parallel calls of node `{node}` of graph `{graph}` would share one state, because the node has \
+         `checkpoints: per_thread`: use `checkpoints: per_call`, or make the calls in different supersteps"
     )]
     SharedCalls {
         /// The name of the graph.
@@ -151,13 +151,13 @@ pub enum RunError {
     #[error("{0}")]
     Config(String),
     /// The graph has a checkpointer, but the run has no thread id.
-    #[error("graph `{graph}` has a checkpointer and needs a thread to store: add `.thread(id)` to the run")]
+    #[error("graph `{graph}` has a checkpointer, but the run has no thread id: add `.thread(id)` to the run")]
     NoThread {
         /// The name of the graph.
         graph: String,
     },
     /// The operation needs a checkpointer, but the graph has none.
-    #[error("graph `{graph}` has no checkpointer, so there is nothing to {what}: give it one with `.checkpointer(…)`")]
+    #[error("graph `{graph}` has no checkpointer, so it cannot {what}: add `.checkpointer(…)` to the compiled graph")]
     NoCheckpointer {
         /// The name of the graph.
         graph: String,
@@ -167,8 +167,8 @@ pub enum RunError {
     /// The state has a secret channel, but the saver neither encrypts values nor keeps them in memory. Nothing was
     /// stored.
     #[error(
-        "channel `{channel}` of graph `{graph}` is secret, and the saver does not encrypt: open it with a key, as \
-         `Sqlite::options().encrypt(&key)` (feature `encryption`)"
+        "channel `{channel}` of graph `{graph}` is secret, but the saver does not encrypt: open the saver with a key, for \
+         example with `Sqlite::options().encrypt(&key)` (feature `encryption`)"
     )]
     Unencrypted {
         /// The name of the graph.
@@ -223,7 +223,7 @@ pub enum RunError {
         pending: Vec<Question>,
     },
     /// A message or a signal cannot be sent to the thread.
-    #[error("it cannot be sent to graph `{graph}`: {reason}")]
+    #[error("cannot send to graph `{graph}`: {reason}")]
     Send {
         /// The name of the graph.
         graph: String,
@@ -241,8 +241,8 @@ pub enum RunError {
     },
     /// A sweeper could not resume a due thread, because code of the program panicked.
     #[error(
-        "driving thread `{thread}` of graph `{graph}` panicked: {message}; the thread is tried again later: fix the panic, for example in \
-         the closure that `sweeper` makes contexts with"
+        "resuming thread `{thread}` of graph `{graph}` panicked: {message}; the sweeper will try again: fix the panic, for \
+         example in the closure that creates the contexts of `sweeper`"
     )]
     Panicked {
         /// The name of the graph.

@@ -103,8 +103,8 @@ impl TimeoutKind {
             Self::Run => write!(f, "took longer than {limit:?}, the limit that the node's option `timeout` sets"),
             Self::Idle => write!(
                 f,
-                "gave no sign of life for {limit:?}, the limit that the node's option `idle_timeout` sets (`run.heartbeat()` is \
-                 a sign)"
+                "made no progress for {limit:?}, the limit that the node's option `idle_timeout` sets: call `run.heartbeat()` \
+                 during long work, or raise the limit"
             ),
             Self::Tool => write!(f, "took longer than {limit:?}, the limit that `#[tool(timeout = …)]` sets"),
         }
