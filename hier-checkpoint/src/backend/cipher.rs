@@ -26,11 +26,11 @@ impl Cipher {
     /// Encrypts a value for this place. Returns the nonce and the ciphertext.
     pub(super) fn encrypt(&self, place: &[u8], bytes: &[u8]) -> Result<Vec<u8>, SaverError> {
         let nonce = Nonce::<XChaCha20Poly1305>::try_generate()
-            .map_err(|error| SaverError::database("the system gives no random numbers", error))?;
+            .map_err(|error| SaverError::database("cannot get random numbers from the operating system", error))?;
         let sealed = self
             .writes
             .encrypt(&nonce, Payload { msg: bytes, aad: place })
-            .map_err(|_| SaverError::Invalid("a value is too long to be encrypted".to_owned()))?;
+            .map_err(|_| SaverError::Invalid("a value is too long to be encrypted: store a shorter one".to_owned()))?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
 

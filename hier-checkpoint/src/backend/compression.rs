@@ -21,7 +21,7 @@ pub(super) fn decompress(place: StorageKey<'_>, bytes: &[u8]) -> Result<Vec<u8>,
     let damaged = |error| place.damaged(format!("cannot be decompressed: {error}"));
     let (size, packed) = block::uncompressed_size(bytes).map_err(damaged)?;
     if size > packed.len().saturating_mul(MOST) {
-        return Err(place.damaged("says that it is longer than it can be"));
+        return Err(place.damaged("is damaged: its stated length exceeds the maximum"));
     }
     block::decompress(packed, size).map_err(damaged)
 }

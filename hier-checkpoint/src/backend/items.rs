@@ -102,7 +102,7 @@ impl Columns {
         let value = codec::decode(&value).map_err(|error| place(false).damaged(format!("cannot be read: {error}")))?;
         let Some(sealed) = self.vectors.take() else { return Ok((value, Vec::new())) };
         let vectors = unpack(&vault.open(place(true), sealed)?);
-        Ok((value, vectors.ok_or_else(|| place(true).damaged("has vectors that are cut off"))?))
+        Ok((value, vectors.ok_or_else(|| place(true).damaged("is damaged: its vectors are incomplete"))?))
     }
 
     /// Builds the item from these columns and its decoded `value`.

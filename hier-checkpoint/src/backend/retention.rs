@@ -62,7 +62,7 @@ impl Unread {
             let (count, names) = (self.others.len(), self.others[..self.others.len().min(MOST_NAMES)].join("`, `"));
             reason = format!("{reason}; {count} more threads cannot be read either: `{names}`");
         }
-        Err(SaverError::Damaged { thread, reason: format!("{reason} (the other threads were done)") })
+        Err(SaverError::Damaged { thread, reason: format!("{reason} (the other threads were processed)") })
     }
 }
 
@@ -132,7 +132,7 @@ impl UnreadRows {
                 Err(SaverError::Damaged { thread, reason: format!("{of_thread}; and {place}: {reason}") })
             }
             Err(error) => Err(error),
-            Ok(()) => Err(SaverError::Unusable { place, reason: format!("{reason} (the other rows were done)") }),
+            Ok(()) => Err(SaverError::Unusable { place, reason: format!("{reason} (the other rows were processed)") }),
         }
     }
 }

@@ -240,10 +240,10 @@ pub fn open_body(
     let body = vault.open(StorageKey::Body { thread, namespace, id }, body)?;
     let checkpoint: Checkpoint = codec::decode(&body).map_err(|error| damaged(error.to_string()))?;
     if checkpoint.id != id {
-        return Err(damaged(format!("it is checkpoint `{}` in the place of another", checkpoint.id)));
+        return Err(damaged(format!("its row contains checkpoint `{}` instead", checkpoint.id)));
     }
     if checkpoint.channels.len() != checkpoint.versions.len() {
-        return Err(damaged("its channels and versions do not match".to_owned()));
+        return Err(damaged("its channels and versions differ in number".to_owned()));
     }
     Ok(checkpoint)
 }

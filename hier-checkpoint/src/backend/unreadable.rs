@@ -38,8 +38,8 @@ impl Unreadable {
         tracing::warn!(
             thread,
             %error,
-            "a thread is skipped because its rows cannot be read, and its runs wait: open the store with the key and the version \
-             of hier that wrote them, restore them from a backup, or delete the thread with `RunStore::remove_thread`"
+            "skipped a thread whose rows cannot be read, so its runs wait: open the store with the key and the version of hier \
+             that wrote the rows, restore them from a backup, or delete the thread with `RunStore::remove_thread`"
         );
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Unreadable {
         drop(rows);
         tracing::warn!(
             %error,
-            "a row is skipped because it cannot be read: open the store with the key and the version of hier that wrote it, restore \
+            "skipped a row that cannot be read: open the store with the key and the version of hier that wrote the row, restore \
              it from a backup, or delete it"
         );
     }

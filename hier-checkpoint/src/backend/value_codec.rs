@@ -110,7 +110,9 @@ impl ValueCodec {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
         if self.lacks_database() {
-            return Err(SaverError::Invalid("nothing can be encrypted before its database is known".to_owned()));
+            return Err(SaverError::Invalid(
+                "a value cannot be encrypted before the id of its database is known".to_owned(),
+            ));
         }
         let mut sealed = cipher.encrypt(&self.bound_to(place), &packed)?;
         sealed.push(ENCRYPTED);
@@ -123,7 +125,7 @@ impl ValueCodec {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {
             Some(ENCRYPTED) => cipher.decrypt(&self.bound_to(place), &stored),
-            _ => Err("is not encrypted, though the store has a key"),
+            _ => Err("is not encrypted, but the store has a key: open a database that is not encrypted without a key"),
         };
         unpack(place, packed.map_err(|reason| place.damaged(reason))?)
     }
@@ -154,7 +156,8 @@ fn unpack(place: StorageKey<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SaverErr
         #[cfg(not(feature = "compression"))]
         Some(COMPRESSED) => Err(place.damaged("is compressed: build `hier-checkpoint` with its feature `compression`")),
         Some(ENCRYPTED) => Err(place.damaged("is encrypted: open the store with its key")),
-        Some(other) => Err(place.damaged(format!("is stored in a form ({other}) that this version does not know"))),
+        Some(other) => Err(place
+            .damaged(format!("has the format {other}, which this version of hier does not know: run a newer version"))),
         None => Err(place.damaged("is empty")),
     }
 }

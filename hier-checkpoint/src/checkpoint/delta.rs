@@ -68,7 +68,8 @@ impl Rule<'_> {
                 Ok(())
             }
             (Self::Custom(_), ..) => Err(ReduceError::new(
-                "it is stored in parts, which only the program's own reducer can put together".to_owned(),
+                "its value is stored in parts, which only the reducer of the program that wrote them can merge"
+                    .to_owned(),
             )),
         }
     }
@@ -184,7 +185,7 @@ fn header(packed: &[u8]) -> Result<(Rule<'_>, &[u8]), CodecError> {
         }
         other => {
             return Err(CodecError::new(format!(
-                "its parts are of a reducer ({other}) that this version of hier does not know"
+                "a reducer ({other}) that this version of hier does not know wrote its parts: run a newer version"
             )));
         }
     })
@@ -224,7 +225,7 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
             Some((first, all)) if *first == rule => all.append(&mut parts),
             Some((first, _)) => {
                 return Err(CodecError::new(format!(
-                    "some of its parts are of the reducer `{first}`, others of `{rule}`"
+                    "the reducer `{first}` wrote some of its parts, and `{rule}` wrote others"
                 )));
             }
         }
@@ -240,8 +241,10 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
 /// Fails if stored bytes are missing or damaged. Also fails for additions of a custom reducer (`#[channel(delta)]`),
 /// because only the program with this reducer can merge them.
 pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {
-    let full =
-        chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
+    let full = chain
+        .full
+        .as_deref()
+        .ok_or_else(|| CodecError::new("the stored data is damaged: the value to which its parts belong is missing"))?;
     let Some((rule, parts)) = parts(chain)? else { return codec::decode_json(full) };
     let refused = |error: ReduceError| CodecError::new(error.to_string());
     if rule == Rule::Messages {

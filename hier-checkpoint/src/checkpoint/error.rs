@@ -9,8 +9,8 @@ use uuid::Uuid;
 pub enum SaverError {
     /// Another claim has taken over the thread. Nothing was stored.
     #[error(
-        "thread `{thread}` has been taken over by another run, and the later work of this run was not stored: read the \
-         thread's state and continue from there"
+        "another run has taken over thread `{thread}`, and the later work of this run was not stored: read the thread's \
+         state and continue from there"
     )]
     Superseded {
         /// The id of the thread.
@@ -18,9 +18,9 @@ pub enum SaverError {
     },
     /// A commit refers to a stored value that was deleted in the meantime. Nothing was stored.
     #[error(
-        "thread `{thread}` no longer has version {version} of channel `{channel}`, on which a commit builds: the version was \
-         deleted meanwhile, and nothing was stored; read the thread's state and continue from there, and prune threads \
-         while no run continues from their older checkpoints"
+        "a commit of thread `{thread}` needs version {version} of channel `{channel}`, which has been deleted; nothing was \
+         stored: read the thread's state and continue from there, and do not prune a thread while a run continues from an \
+         older checkpoint"
     )]
     Gone {
         /// The id of the thread.
@@ -38,9 +38,9 @@ pub enum SaverError {
     },
     /// Another run holds the thread.
     #[error(
-        "thread `{thread}` is being run by {holder}: try again when that run has ended, or give `Config::when_running` \
-         `WhenRunning::Wait(…)` to wait for it. If that process was killed, its thread is free once the lease has run out \
-         (30 s by default): wait as long, or take it over at once with `WhenRunning::TakeOver`"
+        "thread `{thread}` is being run by {holder}: try again when that run has ended, or wait for its end with \
+         `Config::when_running(WhenRunning::Wait(…))`. If the process of that run was killed, wait until its lease expires \
+         (30 seconds by default), or take over the thread at once with `WhenRunning::TakeOver`"
     )]
     Busy {
         /// The id of the thread.
@@ -74,7 +74,8 @@ pub enum SaverError {
     },
     /// The inbox of a thread is full.
     #[error(
-        "the inbox of thread `{thread}` is full: it would hold more than {} bytes; let its run take what waits and end, or send less",
+        "the inbox of thread `{thread}` is full, because it would exceed {} bytes: send less, or wait until a run has \
+         read the inbox and ended",
         super::INBOX_BYTES
     )]
     InboxFull {
@@ -82,7 +83,7 @@ pub enum SaverError {
         thread: String,
     },
     /// The saver does not support the operation.
-    #[error("this checkpointer has no {what}: use one that has (`MemorySaver`, `Sqlite`, `Postgres`)")]
+    #[error("this checkpointer does not support {what}: use one that does (`MemorySaver`, `Sqlite`, `Postgres`)")]
     NotSupported {
         /// The missing capability.
         what: &'static str,
@@ -106,7 +107,7 @@ impl SaverError {
     /// Creates the error that a saver returns if a message that a commit removes is not in the inbox.
     pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
-            "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"
+            "a commit takes message `{message}` from the inbox of thread `{thread}`, but an earlier commit has already taken it"
         ))
     }
 

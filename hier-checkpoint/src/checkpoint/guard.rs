@@ -72,7 +72,7 @@ pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     tracing::error!(
         call,
         %error,
-        "the store of runs panicked; the call failed and its caller continues: fix the store, `RunBackend` defines its calls"
+        "a call of the store of runs panicked and returned an error: fix the panic in the `RunBackend`"
     );
     error
 }

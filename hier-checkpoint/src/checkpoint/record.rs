@@ -275,7 +275,7 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     }
     for piece in pieces {
         if piece.channel >= channels {
-            let reason = format!("a value for channel {} of {channels}", piece.channel);
+            let reason = format!("a value for channel index {}, but only {channels} channels", piece.channel);
             return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}", checkpoint.id)));
         }
         // If every addition refers to an older version, each chain of additions ends.

@@ -236,9 +236,11 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
         let Ok(admin) = saver.admin() else { return };
         match admin.sweep().await {
             Ok(0) => {}
-            Ok(threads) => tracing::debug!(threads, "swept threads whose time to live has passed"),
-            Err(SaverError::Unusable { place, reason }) => tracing::error!(place, reason, "cannot sweep"),
-            Err(error) => tracing::warn!(%error, "cannot sweep; trying again later"),
+            Ok(threads) => tracing::debug!(threads, "deleted threads whose time to live has passed"),
+            Err(SaverError::Unusable { place, reason }) => {
+                tracing::error!(place, reason, "failed to delete expired threads: the database cannot be used")
+            }
+            Err(error) => tracing::warn!(%error, "failed to delete expired threads; trying again later"),
         }
         tokio::time::sleep(every).await;
     }

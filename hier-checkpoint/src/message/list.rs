@@ -89,9 +89,7 @@ impl Messages {
                 (Some((id, _)), Body::Remove) => removed.push(id.clone()),
                 (None, Body::Remove) => {
                     let id = message.id.as_deref().unwrap_or_default();
-                    return Err(ReduceError::new(format!(
-                        "a message with the id `{id}` cannot be removed: there is none"
-                    )));
+                    return Err(ReduceError::new(format!("there is no message with the id `{id}` to remove")));
                 }
                 (Some((id, place)), _) => {
                     removed.retain(|other| other != id);

@@ -7,7 +7,7 @@ use super::ChatResponse;
 
 /// The error for a model's reply that is not of the requested type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{model}` gave an answer that cannot be used: {reason}")]
+#[error("the reply of the model `{model}` cannot be used: {reason}")]
 pub struct BadAnswer {
     /// The name of the model, or `unknown` if the provider does not report it.
     pub model: String,
@@ -25,7 +25,7 @@ impl ChatResponse {
         let text = self.text();
         read(&text).map_err(|reason| BadAnswer {
             model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()),
-            reason: format!("{reason}; it said {}", quoted(&text)),
+            reason: format!("{reason}; the model replied {}", quoted(&text)),
         })
     }
 }

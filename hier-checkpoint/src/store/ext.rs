@@ -123,13 +123,13 @@ fn object(value: &impl Serialize) -> Result<Option<Map<String, Value>>, StoreErr
         Err(error) => return Err(StoreError::Invalid(format!("the value cannot be serialized: {error}"))),
     };
     Err(StoreError::Invalid(format!(
-        "a store keeps objects, not {kind}: put a struct or a map with the value in a field"
+        "a store accepts only objects, not {kind}: put the value into a field of a struct or a map"
     )))
 }
 
 fn no_answer() -> StoreError {
     StoreError::Invalid(
-        "the store returned a result of another kind: each operation has its own kind of result".to_owned(),
+        "the store returned the result of another kind of operation: fix its implementation of `batch`".to_owned(),
     )
 }
 

@@ -120,7 +120,7 @@ impl Bound {
         match (number(wanted), wanted) {
             (Some(number), _) => Ok(Self::Number(number)),
             (None, Value::String(text)) => Ok(Self::Text(text.clone())),
-            _ => invalid(format!("`{operator}` compares numbers and texts: it cannot be given `{wanted}`")),
+            _ => invalid(format!("`{operator}` compares only numbers and texts, not `{wanted}`")),
         }
     }
 

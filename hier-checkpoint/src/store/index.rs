@@ -22,9 +22,12 @@ pub trait Embedder: Send + Sync + 'static {
     /// model distinguishes queries from the texts of items.
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
         let mut vectors = self.embed(vec![text]).await?;
-        match (vectors.pop(), vectors.is_empty()) {
-            (Some(vector), true) => Ok(vector),
-            _ => Err(StoreError::Embedding("there is not one vector for one text".to_owned())),
+        match (vectors.pop(), vectors.len()) {
+            (Some(vector), 0) => Ok(vector),
+            (None, _) => Err(StoreError::Embedding("the embedder returned no vector for the text".to_owned())),
+            (Some(_), more) => {
+                Err(StoreError::Embedding(format!("the embedder returned {} vectors for one text", more + 1)))
+            }
         }
     }
 }
@@ -51,7 +54,10 @@ impl Indexing {
         let count = texts.len();
         let vectors = if count == 0 { Vec::new() } else { self.embedder.embed(texts).await? };
         if vectors.len() != count {
-            return Err(StoreError::Embedding(format!("{} vectors came for {count} texts", vectors.len())));
+            return Err(StoreError::Embedding(format!(
+                "the embedder returned {} vectors for {count} texts",
+                vectors.len()
+            )));
         }
         vectors.iter().try_for_each(|vector| check(vector))?;
         Ok(vectors)
@@ -67,7 +73,7 @@ impl Indexing {
 pub(super) fn paths_of(paths: &[String]) -> Result<Vec<Path>, StoreError> {
     if paths.is_empty() {
         return invalid(
-            "an index has at least one path: use `Index::None` for an item that is not to be found by meaning",
+            "`Index::Fields` needs at least one path: use `Index::None` to exclude an item from searches by meaning",
         );
     }
     paths.iter().map(|path| path.parse()).collect()
@@ -75,10 +81,10 @@ pub(super) fn paths_of(paths: &[String]) -> Result<Vec<Path>, StoreError> {
 
 fn check(vector: &[f32]) -> Result<(), StoreError> {
     if vector.is_empty() {
-        return Err(StoreError::Embedding("a vector is empty".to_owned()));
+        return Err(StoreError::Embedding("the embedder returned an empty vector".to_owned()));
     }
     if vector.iter().any(|number| !number.is_finite()) {
-        return Err(StoreError::Embedding("a vector has a number that is not finite".to_owned()));
+        return Err(StoreError::Embedding("the embedder returned a vector with NaN or an infinite number".to_owned()));
     }
     Ok(())
 }

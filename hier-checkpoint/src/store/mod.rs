@@ -174,11 +174,11 @@ pub enum StoreError {
     #[error(transparent)]
     Saver(#[from] crate::checkpoint::SaverError),
     /// A text could not be converted to a vector. The string is the reason.
-    #[error("the text could not be embedded: {0}")]
+    #[error("cannot embed the text: {0}")]
     Embedding(String),
     /// One of several texts could not be converted to a vector. An embedder returns this error. A store converts it to
     /// an error that names the item.
-    #[error("text {} could not be embedded: {reason}", place + 1)]
+    #[error("cannot embed text {}: {reason}", place + 1)]
     EmbeddingOf {
         /// The index of the text in the call of the embedder.
         place: usize,

@@ -37,7 +37,7 @@ impl FromStr for Path {
                 Some("") => return wrong(text, "it ends with a period"),
                 Some(after) => after,
                 None if after.is_empty() || after.starts_with('[') => after,
-                None => return wrong(text, "what follows `]` or `}` begins with a period or `[`"),
+                None => return wrong(text, "only a period or `[` may follow `]` or `}`"),
             };
         }
         Ok(Self(parts))
@@ -51,13 +51,13 @@ fn part<'a>(text: &str, rest: &'a str) -> Result<(PathPart, &'a str), StoreError
         return match (index, index.parse()) {
             ("*", _) => Ok((PathPart::Items, after)),
             (_, Ok(index)) => Ok((PathPart::Item(index), after)),
-            _ => wrong(text, "in `[…]` stands a whole number or `*`"),
+            _ => wrong(text, "`[…]` must contain a whole number or `*`"),
         };
     }
     if let Some(inner) = rest.strip_prefix('{') {
         let Some((names, after)) = inner.split_once('}') else { return wrong(text, "a `{` has no `}`") };
         if names.contains('{') {
-            return wrong(text, "one `{…}` stands in another");
+            return wrong(text, "it has a `{…}` within another `{…}`");
         }
         let each = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         return Ok((PathPart::Several(each.map(str::parse).collect::<Result<_, _>>()?), after));

@@ -100,7 +100,7 @@ impl Plan {
         match item {
             None => StoreError::Embedding(reason),
             Some((Write { namespace, key, .. }, _)) => {
-                StoreError::Embedding(format!("of the item `{key}` in `{}`: {reason}", namespace.join("/")))
+                StoreError::Embedding(format!("item `{key}` in namespace `{}`: {reason}", namespace.join("/")))
             }
         }
     }
@@ -120,9 +120,7 @@ impl Read {
                 Ok(Self::Item { namespace, key, refresh: refresh.unwrap_or(options.refresh_on_read) })
             }
             Op::Search(search) => Ok(Self::Items(Finder::of(options, search).await?)),
-            Op::Namespaces(Namespaces { max_depth: Some(0), .. }) => {
-                invalid("namespaces are cut to one label or more, not to 0")
-            }
+            Op::Namespaces(Namespaces { max_depth: Some(0), .. }) => invalid("`max_depth` is 0: set it to at least 1"),
             Op::Namespaces(query) => Ok(Self::Namespaces(query)),
             Op::Put { .. } => invalid("a put reads nothing"),
         }
@@ -198,7 +196,7 @@ impl Finder {
             (None, _) => None,
             (Some(query), Some(indexing)) => Some(indexing.embed_query(&query).await?),
             (Some(_), None) => {
-                return invalid("this store cannot search by meaning: give it an index (`StoreOptions::index`)");
+                return invalid("this store cannot search by meaning: configure an index with `StoreOptions::index`");
             }
         };
         Ok(Self { prefix, refresh: refresh.unwrap_or(options.refresh_on_read), filter, near, limit, offset })

@@ -20,7 +20,7 @@ pub(super) const DEEPEST: usize = 100;
 
 pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     if namespace.is_empty() {
-        return invalid("a namespace has at least one label: say to whom or what the item belongs");
+        return invalid("the namespace is empty: give it at least one label, which names the owner of the item");
     }
     if namespace[0] == RESERVED && namespace != TOOL_TEXTS {
         return invalid(format!("namespaces below `{RESERVED}` belong to the framework: begin with another label"));
@@ -57,7 +57,7 @@ pub(super) fn check_value(value: &Map<String, Value>) -> Result<(), StoreError> 
     if value.values().all(|field| is_shallow(field, DEEPEST)) {
         return Ok(());
     }
-    invalid(format!("the value is nested deeper than {DEEPEST} levels: put it as text"))
+    invalid(format!("the value is nested deeper than {DEEPEST} levels: store its inner parts as text"))
 }
 
 fn is_shallow(value: &Value, levels: usize) -> bool {

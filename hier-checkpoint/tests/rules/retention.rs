@@ -92,7 +92,7 @@ fn unreadable_threads_are_reported_after_the_others() {
     assert_eq!(unread.pass::<usize>(damaged("a")).expect("skipped"), 0);
     let other = unread.pass::<usize>(Err(SaverError::Unusable { place: "file".to_owned(), reason: "gone".to_owned() }));
     assert_eq!(text(other), "file cannot be used: gone", "any other error ends the work");
-    let one = "the stored data of thread `a` cannot be read: bad bytes (the other threads were done)";
+    let one = "the stored data of thread `a` cannot be read: bad bytes (the other threads were processed)";
     assert_eq!(text(unread.report()), one);
     let mut unread = Unread::default();
     for thread in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"] {
@@ -100,5 +100,5 @@ fn unreadable_threads_are_reported_after_the_others() {
     }
     let many = text(unread.report());
     assert!(many.contains("bad bytes; 11 more threads cannot be read either: `b`, `c`"), "{many}");
-    assert!(many.contains(", `k` (the other threads were done)"), "{many}");
+    assert!(many.contains(", `k` (the other threads were processed)"), "{many}");
 }

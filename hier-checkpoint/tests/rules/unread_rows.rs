@@ -24,7 +24,7 @@ fn unreadable_rows_are_reported_after_the_others() {
     assert!(text(unread.pass::<()>(damaged("a"), |_| panic!("another error"))).contains("thread `a`"));
     assert!(unread.report(Unread::default()).is_ok(), "all rows were read");
     let one = text(rows([0]).report(Unread::default()));
-    assert_eq!(one, "row 0 cannot be used: bad bytes (the other rows were done)");
+    assert_eq!(one, "row 0 cannot be used: bad bytes (the other rows were processed)");
     let many = text(rows(0..13).report(Unread::default()));
     let names: Vec<String> = (1..=10).map(|place| format!("row {place}")).collect();
     assert!(many.contains(&format!("12 more rows cannot be read either: {} (the", names.join(", "))), "{many}");

@@ -101,7 +101,7 @@ fn overtake(place: &Place) {
     (thread.delay, thread.overtakes) = (Duration::from_millis(1), true);
     while !matches!(thread.live(None), Life::Finished) {}
     let (status, said) = stale.finish();
-    assert!(!status.success() && said.contains("has been taken over by another run"), "{said}");
+    assert!(!status.success() && said.contains("another run has taken over thread"), "{said}");
     thread.check_state();
     place.check();
 }

@@ -41,7 +41,7 @@ impl Head<'_> {
 }
 
 pub(super) fn cut() -> CodecError {
-    CodecError::new("it announces more than is there")
+    CodecError::new("it is cut off or damaged")
 }
 
 /// The bytes that have not been read.
@@ -74,7 +74,7 @@ impl<'a> Heads<'a> {
             0x90..=0x9f => Head::List(usize::from(marker & 0x0f)),
             0xa0..=0xbf => Head::Text(self.take(usize::from(marker & 0x1f))?),
             0xc0 => Head::Nil,
-            0xc1 => return Err(CodecError::new("it has a byte that means nothing")),
+            0xc1 => return Err(CodecError::new("it has an invalid byte")),
             0xc2 | 0xc3 => Head::Bool(marker == 0xc3),
             // The lengths of bytes, extensions and texts have 1, 2 or 4 bytes.
             0xc4..=0xc6 => Head::Bytes(self.counted(1 << (marker - 0xc4))?),

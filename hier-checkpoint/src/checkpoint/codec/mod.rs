@@ -94,7 +94,7 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
 
 #[cold]
 fn too_deep(depth: usize) -> CodecError {
-    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a string"))
+    CodecError(format!("it is nested deeper than {depth} levels: flatten it, or store its inner parts as strings"))
 }
 
 /// Decodes a value from these bytes.
@@ -122,7 +122,7 @@ fn split(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
 
 #[cold]
 fn more() -> CodecError {
-    CodecError::new("there is something behind the value")
+    CodecError::new("there are extra bytes after the value")
 }
 
 /// Checks that these bytes can be decoded as a `T`. An error for a value that was just encoded shows that the
