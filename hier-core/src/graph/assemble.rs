@@ -38,20 +38,20 @@ pub(crate) struct Names<'a>(&'a [NodeSpec]);
 
 impl Names<'_> {
     pub(crate) fn source(&self, place: &EdgeEnd) -> Result<Source, String> {
-        source(place, |place| self.node(place, "an edge"))
+        source(place, |place| self.node(place, "the end of an edge"))
     }
 
     pub(crate) fn target(&self, place: &EdgeEnd) -> Result<Target, String> {
         match place {
             EdgeEnd::Start => Err("an edge cannot lead to START".to_owned()),
             EdgeEnd::End => Ok(Target::End),
-            EdgeEnd::Node(_) => self.node(place, "an edge").map(Target::Node),
+            EdgeEnd::Node(_) => self.node(place, "the end of an edge").map(Target::Node),
         }
     }
 
     pub(crate) fn node(&self, place: &EdgeEnd, what: &str) -> Result<usize, String> {
         let EdgeEnd::Node(name) = place else {
-            return Err(format!("{what} needs a node, and neither START nor END is one"));
+            return Err(format!("{what} must be a node, not START or END"));
         };
         let found = self.0.iter().position(|node| node.name == *name);
         found.ok_or_else(|| {
@@ -97,14 +97,14 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     }
 
     pub(crate) fn change_node(&mut self, name: &str, change: impl FnOnce(&mut NodeSpec)) {
-        match Names(&self.nodes).node(&EdgeEnd::from(name), "an option") {
+        match Names(&self.nodes).node(&EdgeEnd::from(name), "the target of an option") {
             Ok(node) => change(&mut self.nodes[node]),
             Err(mistake) => self.mistakes.push(mistake),
         }
     }
 
     pub(crate) fn change_code(&mut self, name: &str, change: impl FnOnce(NodeDef<S, C>) -> NodeDef<S, C>) {
-        match Names(&self.nodes).node(&EdgeEnd::from(name), "an option") {
+        match Names(&self.nodes).node(&EdgeEnd::from(name), "the target of an option") {
             Ok(node) => self.code[node] = change(self.code[node].clone()),
             Err(mistake) => self.mistakes.push(mistake),
         }
@@ -113,7 +113,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
     pub(crate) fn set_inbox(&mut self, name: &str) {
         match self.channels.iter().find(|channel| channel.name == *name) {
             Some(channel) if channel.kind.single_writer() => self.mistakes.push(format!(
-                "the inbox `{name}` holds one value, and several messages may come at once: give the channel a reducer"
+                "the inbox `{name}` holds one value, but several messages may arrive at once: give the channel a reducer"
             )),
             Some(_) => self.inbox = Some(name.to_owned()),
             None => {

@@ -223,7 +223,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         let from: Vec<EdgeEnd> = from.into_iter().map(EdgeEnd::from).collect();
         let to = to.into();
         self.draft.edges.push(Box::new(move |names| {
-            let from: Result<Vec<usize>, String> = from.iter().map(|place| names.node(place, "a join")).collect();
+            let from: Result<Vec<usize>, String> =
+                from.iter().map(|place| names.node(place, "each source of a join")).collect();
             Ok((EdgeSpec::Join { from: from?.into(), to: names.target(&to)? }, None))
         }));
         self
@@ -312,7 +313,7 @@ fn arm_code<S, L: AsRef<str>>(
         let Some(arm) = arms.iter().find(|arm| arm.label == chosen) else {
             let tail = hier_spec::did_you_mean(chosen, arms.iter().map(|arm| &*arm.label));
             return Err(NodeError::permanent(format!(
-                "its route `{label}` chose `{chosen}`, which is not an arm{tail}"
+                "the node's route `{label}` chose `{chosen}`, which is not an arm of the route{tail}"
             )));
         };
         for to in arm.to.iter() {

@@ -204,7 +204,7 @@ where
         now: SystemTime,
         after: Option<DueThread>,
     ) -> Result<(Vec<DueThread>, Option<Option<DueThread>>), RunError> {
-        let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
+        let (saver, program) = (self.graph.saver("resume due threads")?, &self.graph.inner);
         let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(after.clone())).await;
         let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
         // A saver that returns the same page again has no further threads.
@@ -244,7 +244,7 @@ where
                 tokio::time::sleep(wait).await;
                 let (now, after) = search.unwrap_or_else(|| (self.now(), None));
                 let (page, last) = self.page(now, after).await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "cannot search for due threads, trying again later");
+                    tracing::warn!(%error, "failed to search for due threads; trying again later");
                     (Vec::new(), None)
                 });
                 // After the last page, the next search begins at the first page.
@@ -260,7 +260,7 @@ where
     fn now(&self) -> SystemTime {
         panics::catch(|| (self.clock)()).unwrap_or_else(|payload| {
             let message = panics::text(&*payload);
-            tracing::error!(message, "the clock of a sweeper panicked, using the system clock: fix the panic");
+            tracing::error!(message, "the clock of a sweeper panicked; using the system clock: fix the panic");
             SystemTime::now()
         })
     }

@@ -294,7 +294,7 @@ impl<S: Values> IntoOutput<S> for Command<S> {
     fn into_output(self) -> NodeResult<S> {
         if self.answers.is_some() {
             return Err(NodeError::permanent(
-                "its command answers a question, which only the caller of `invoke` can: ask with `run.interrupt`",
+                "the node's command answers a question, but only the input of a run can do so: to ask a question, use `run.interrupt`",
             ));
         }
         Ok(self.into())

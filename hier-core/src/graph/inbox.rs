@@ -120,7 +120,7 @@ where
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<ThreadMessage>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();
-        let saver = self.saver("send to")?;
+        let saver = self.saver("send to threads")?;
         let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph.to_owned() })?;
         let refused = |reason: String| RunError::Send { graph: graph.to_owned(), reason };
         let value = mail.value.map_err(|error| refused(format!("it cannot be stored: {error}")))?;
@@ -134,7 +134,7 @@ where
 
     /// Returns the messages and signals that no run has received yet, oldest first.
     pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Delivered>, RunError> {
-        let (saver, thread) = (self.saver("read")?, thread.into());
+        let (saver, thread) = (self.saver("read threads")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
         let name = thread.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
         saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
@@ -175,7 +175,7 @@ where
     /// # }
     /// ```
     pub async fn discard(&self, thread: impl Into<Config>, id: Uuid) -> Result<bool, RunError> {
-        let (saver, config) = (self.saver("discard a message of")?, thread.into());
+        let (saver, config) = (self.saver("discard messages")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
         let thread = config.thread_id().ok_or_else(|| RunError::NoThread { graph: graph() })?;
         let discarded = saver.discard(thread, config.claim(WhenRunning::Reject), id).await;
@@ -201,7 +201,7 @@ pub(super) async fn post<S: Values, C>(
     }
     if let Some(stored) = stored.filter(|stored| !names(program).iter().any(|own| own == stored)) {
         let reason =
-            format!("`{thread}` is a thread of graph `{stored}`: send it through that graph, or to another thread");
+            format!("thread `{thread}` belongs to graph `{stored}`: send through that graph, or to another thread");
         return Err(RunError::Send { graph: graph.to_owned(), reason });
     }
     saver.post(thread, graph, letter).await.map(PostOutcome::is_new).map_err(failed)

@@ -44,7 +44,10 @@ impl<'a, S: Values, C: Send + Sync + 'static, G: Graph> Node<SubgraphArgs<'a, S,
         if let Some(child) = child {
             return child.run(task);
         }
-        let error = NodeError::permanent(format!("the graph `{}` is not attached here", G::NAME));
+        let error = NodeError::permanent(format!(
+            "the graph `{}` is not attached to this node: name the graph as the node when you build the outer graph",
+            G::NAME
+        ));
         Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -44,7 +44,7 @@ where
     /// [`GraphBuilder::lenient`](super::GraphBuilder::lenient).
     pub async fn state(&self, thread: impl Into<Config>) -> Result<StateSnapshot<S>, RunError> {
         let config = thread.into();
-        engine::snapshot(&self.inner, self.saver("read")?, &config).await
+        engine::snapshot(&self.inner, self.saver("read threads")?, &config).await
     }
 
     /// Returns all states of the thread, newest first.
@@ -60,7 +60,7 @@ where
         query: ListQuery,
     ) -> Result<Vec<StateSnapshot<S>>, RunError> {
         let config = thread.into();
-        engine::history(&self.inner, self.saver("read")?, &config, query).await
+        engine::history(&self.inner, self.saver("read threads")?, &config, query).await
     }
 
     /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the
@@ -94,7 +94,7 @@ where
     {
         let config = thread.into();
         let supersteps: Vec<Vec<_>> = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
-        let saver = self.saver("update")?;
+        let saver = self.saver("update threads")?;
         SecretChannel::check(self.inner.secret_channels(), saver)?;
         engine::check_updates(&self.inner, saver, &config, &supersteps).await?;
         let committer = engine::claim(saver, &config, WhenRunning::Reject, self.inner.plan.graph()).await?;

@@ -215,7 +215,7 @@ async fn answers_without_a_question_are_refused_with_the_thread() {
     let before = bench.stored().await;
     for command in [Command::resume("again"), Command::answers([(&*open[0].id, "again")])] {
         let text = reason(&bench.command(command).await.unwrap_err());
-        assert!(text.contains("thread `t` has finished (step 1)"), "{text}");
+        assert!(text.contains("thread `t` has finished (superstep 1)"), "{text}");
     }
     assert_eq!(bench.stored().await, before);
 }

@@ -366,5 +366,5 @@ async fn saver_without_timers_refuses_sleeps() {
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
     let error = graph.send("t", Signal::new("go", &1)).await.expect_err("it is not held");
-    assert!(error.to_string().contains("this checkpointer has no timers and inboxes"), "{error}");
+    assert!(error.to_string().contains("this checkpointer does not support timers and inboxes"), "{error}");
 }

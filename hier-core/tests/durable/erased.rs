@@ -241,7 +241,7 @@ async fn refused_update_changes_nothing() {
     let error = desk.graph.state(desk.saver.clone(), at(&unknown)).await.unwrap_err().to_string();
     assert!(error.contains("did you mean `Drafting`"), "{error}");
     let error = desk.refused(at(&format!("{}|deeper", place.checkpoint_namespace())), text("x")).await;
-    assert!(error.contains("graph `drafting` has no node `deeper` that is a graph"), "{error}");
+    assert!(error.contains("graph `drafting` has no subgraph at a node `deeper`"), "{error}");
     let other = format!("Drafting:{}", uuid::Uuid::nil());
     let error = desk.refused(at(&other), text("x")).await;
     assert!(error.contains(&other) && error.contains("no call"), "{error}");
@@ -267,7 +267,7 @@ async fn refused_update_changes_nothing() {
     let forgetting = Desk::new(&Forgetting::compile());
     forgetting.start().await;
     let error = forgetting.refused(at(place.checkpoint_namespace()), text("x")).await;
-    assert!(error.contains("keeps no checkpoints") && error.contains("per_call"), "{error}");
+    assert!(error.contains("`checkpoints: none`") && error.contains("per_call"), "{error}");
 }
 
 /// An update as a server makes it: it is stored together with its index entry, and reads meanwhile already see it.

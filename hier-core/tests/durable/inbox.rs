@@ -126,7 +126,7 @@ async fn unacceptable_message_is_refused() {
     let (graph, _) = notes(&saver, &[]);
     let error = graph.send("t", 17).await.expect_err("a note is a text").to_string();
     for said in [
-        "the inbox `notes` accepts it neither as its value (",
+        "the message fits the inbox `notes` neither as its value (",
         "expected a sequence",
         "one item (",
         "expected a string",
@@ -142,7 +142,7 @@ async fn unacceptable_message_is_refused() {
     let error = Closed::compile().checkpointer(saver.clone()).send("t", "x").await.expect_err("no inbox").to_string();
     assert!(error.contains("declare one with `inbox: channel`"), "{error}");
     let error = Closed::compile().send("t", Signal::new("x", &1)).await.expect_err("no saver").to_string();
-    assert!(error.contains("nothing to send to"), "{error}");
+    assert!(error.contains("cannot send to threads"), "{error}");
 }
 
 #[test]

@@ -54,8 +54,8 @@ async fn update_without_effect_is_refused() {
     let older = call.last().expect("a checkpoint").clone();
     let error = bench.continue_from(older.clone()).await.expect_err("the thread is further").to_string();
     let root = bench.state().await.config;
-    let named = format!("run the checkpoint `{}` of the root graph", root.checkpoint_id().expect("an id"));
-    assert!(error.contains("the thread does not stand there") && error.contains(&named), "{error}");
+    let named = format!("run checkpoint `{}` of the root graph", root.checkpoint_id().expect("an id"));
+    assert!(error.contains("the thread is not at this checkpoint") && error.contains(&named), "{error}");
     let input = bench.graph.update(json!({ "x": 3 })).unwrap();
     let error = bench
         .graph
@@ -65,7 +65,7 @@ async fn update_without_effect_is_refused() {
         .await
         .expect_err("an input")
         .to_string();
-    assert!(error.contains("leave the namespace out"), "{error}");
+    assert!(error.contains("remove the namespace"), "{error}");
 
     assert!(bench.answer("yes").await.unwrap().is_finished());
     let stored = bench.history().await.len();
@@ -74,7 +74,7 @@ async fn update_without_effect_is_refused() {
         assert!(error.contains(&named), "{error}");
         let update = StateUpdate::update(inner.update(json!({ "x": 2 })).unwrap()).as_node("i");
         let error = inner.update_state(at, update).await.expect_err("it is over").to_string();
-        assert!(error.contains("is over, and no run continues from it"), "{error}");
+        assert!(error.contains("has ended, and no run continues it"), "{error}");
     }
     assert_eq!(bench.history().await.len(), stored);
     assert!(bench.state().await.is_finished());
@@ -122,6 +122,6 @@ async fn call_resumed_before_the_claim_is_not_answered() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("the thread does not stand there"), "{error}");
+    assert!(error.contains("the thread is not at this checkpoint"), "{error}");
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["first", "second"]));
 }

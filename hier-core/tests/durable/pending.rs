@@ -203,7 +203,7 @@ async fn unmigratable_writes_are_refused() {
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
     let after = strict::Desk::compile().checkpointer(saver.clone());
     let words =
-        ["`amount`", "version 1", "there are only small amounts now", "finish the thread's step with the program"];
+        ["`amount`", "version 1", "there are only small amounts now", "finish the thread's superstep with the program"];
     refused(after.state(thread()).await, &words);
     refused(after.invoke(()).config(thread()).await, &words);
     // A payload of a subgraph is a state, too.
@@ -213,7 +213,7 @@ async fn unmigratable_writes_are_refused() {
     let asked = questions(before.invoke(Command::resume("go")).config(thread()).await.unwrap());
     assert_eq!(asked.len(), 1, "the graph that was sent a state asks");
     let after = cents::Sending::compile().checkpointer(saver);
-    let words = ["a state of version 1", "graph `Inner`", "finish the thread's step with the program"];
+    let words = ["a state of version 1", "graph `Inner`", "finish the thread's superstep with the program"];
     refused(after.state(thread()).await, &words);
     refused(after.invoke(Command::resume("yes")).config(thread()).await, &words);
     // And the program that began it does.

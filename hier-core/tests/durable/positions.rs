@@ -106,7 +106,7 @@ async fn command_from_outside_cannot_send_to_the_end() {
     let _ = bench.start(json!({})).await.unwrap();
     let before = bench.stored().await;
     let error = bench.command(Command::resume("yes").send(END, 1_i64)).await.unwrap_err();
-    assert!(error.to_string().contains("sends to END, which takes nothing: use `goto(END)`"), "{error}");
+    assert!(error.to_string().contains("sends a payload to END, which accepts none: use `goto(END)`"), "{error}");
     assert_eq!(bench.stored().await, before);
 }
 

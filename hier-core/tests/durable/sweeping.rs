@@ -250,7 +250,7 @@ async fn hanging_or_panicking_thread_does_not_stop_others() {
     let driven = sweeper.drive_due(now() + DAY).await.unwrap();
     let error =
         driven.into_iter().find(|driven| driven.thread == "panic").expect("it is tried again").outcome.unwrap_err();
-    let said = "driving thread `panic` of graph `mixed` panicked: as asked";
+    let said = "resuming thread `panic` of graph `mixed` panicked: as asked";
     assert!(error.to_string().starts_with(said), "{error}");
 }
 
@@ -277,7 +277,7 @@ async fn signal_through_another_graph_keeps_the_timers() {
     other.send("t", Signal::new("stray", &1)).await.unwrap();
     let _ = graph.invoke(Case::update()).thread("t").context(tally.clone()).await.unwrap();
     let refused = other.send("t", Signal::new("go", &"told")).await.unwrap_err();
-    let said = "it cannot be sent to graph `other`: `t` is a thread of graph `long`: send it through that graph";
+    let said = "cannot send to graph `other`: thread `t` belongs to graph `long`: send through that graph";
     assert!(refused.to_string().starts_with(said), "{refused}");
     let (first, second) = (tally.clone(), tally);
     let later = SystemTime::now() + WEEK + SECOND;

@@ -139,7 +139,7 @@ mod refused {
         assert!(error.to_string().contains("`u32`") && error.to_string().contains("String"), "{error}");
         let (node, error) = failure::<NoPayload>().await;
         assert_eq!(node, "item");
-        assert!(error.to_string().contains("wants to be sent a `u32`"), "{error}");
+        assert!(error.to_string().contains("the node takes a `u32`, but a plain edge or a goto led to it"), "{error}");
     }
 
     async fn sends_to_the_end() -> Command<Trace> {

@@ -267,8 +267,8 @@ mod timeouts {
         let idle = Idles::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap_err();
         assert_eq!(
             idle.to_string(),
-            "node `idles` of graph `idles` failed: gave no sign of life for 3s, the limit that the node's option `idle_timeout` sets \
-             (`run.heartbeat()` is a sign)"
+            "node `idles` of graph `idles` failed: made no progress for 3s, the limit that the node's option `idle_timeout` sets: \
+             call `run.heartbeat()` during long work, or raise the limit"
         );
     }
 

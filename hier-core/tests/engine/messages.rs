@@ -84,7 +84,7 @@ fn messages_are_removed_by_id() {
     let mine = vec![user("3", "c"), Message::remove("3")];
     assert_eq!(after([first(), mine]).unwrap(), ["user 1 a", "assistant 2 b"]);
     let error = after([first(), vec![Message::remove("7")]]).unwrap_err();
-    assert!(error.contains("the id `7` cannot be removed"), "{error}");
+    assert!(error.contains("no message with the id `7` to remove"), "{error}");
 }
 
 #[test]

@@ -47,7 +47,10 @@ async fn route_must_choose_one_of_its_arms() {
     let mut graph = marks(&["a"]);
     graph = graph.edge(START, "a").route("a", "pick", [("q", vec!["a"])], |_: &DynState| "zz");
     let error = error(graph, json!({ "x": 1 })).await;
-    assert!(error.to_string().contains("its route `pick` chose `zz`, which is not an arm"), "{error}");
+    assert!(
+        error.to_string().contains("the node's route `pick` chose `zz`, which is not an arm of the route"),
+        "{error}"
+    );
 }
 
 /// Differs: an unknown channel is an error. The other parts cannot be written, but for a node that returns nothing.
@@ -69,5 +72,8 @@ async fn goto_must_lead_to_a_node() {
     let mut graph = marks(&["b"]);
     graph = graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("bb")).edge(START, "a");
     let error = error(graph, Value::Null).await;
-    assert!(error.to_string().contains("its command goes to `bb`, which is not a node; did you mean `b`?"), "{error}");
+    assert!(
+        error.to_string().contains("the node's command goes to `bb`, which is not a node; did you mean `b`?"),
+        "{error}"
+    );
 }

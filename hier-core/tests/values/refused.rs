@@ -70,7 +70,7 @@ async fn unreadable_value_is_refused_with_its_channel() {
     for (which, expected) in [
         (1, ["channel `one_way`", "a `Option<OneWay>` cannot be read back", "a string does not fit"]),
         (2, ["channel `buffered`", "a `Option<Buffered>` cannot be read back", ""]),
-        (3, ["`deep`", "nested more than 128 deep", "keep it flatter"]),
+        (3, ["`deep`", "nested deeper than 128 levels", "flatten it"]),
     ] {
         let saver = MemorySaver::new();
         let graph = Writing::compile().checkpointer(saver);

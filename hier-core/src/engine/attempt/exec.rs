@@ -176,7 +176,7 @@ async fn retried<S: Values, C: GraphContext>(
             return Err(error);
         };
         let wait = retry.pause(failures);
-        tracing::debug!(node = task.run.node(), attempt = failures, %error, ?wait, "a node failed and will be run again");
+        tracing::debug!(node = task.run.node(), attempt = failures, %error, ?wait, "a node failed; retrying it");
         task.run.pause(wait).await;
         task.run.attempt += 1;
     }

@@ -22,20 +22,22 @@ pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -
 }
 
 fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destinations) -> Result<(), String> {
-    let its = if by.is_some() { "its" } else { "the" };
+    let its = if by.is_some() { "the node's" } else { "the" };
     if let Some(graph) = jump.graph
         && graph != plan.graph()
     {
         let node = jump.node.as_deref().unwrap_or(hier_spec::END);
         let here = plan.graph();
         return Err(match by {
-            Some(_) => format!("its command goes to `{node}` of graph `{graph}`, but it runs in graph `{here}`"),
-            None => format!("the command goes to `{node}` of graph `{graph}`, but is given to graph `{here}`"),
+            Some(_) => {
+                format!("the node's command goes to `{node}` of graph `{graph}`, but the node is in graph `{here}`")
+            }
+            None => format!("the command goes to `{node}` of graph `{graph}`, but the run is of graph `{here}`"),
         });
     }
     let Some(name) = jump.node else {
         if jump.arg.is_some() {
-            return Err(format!("{its} command sends to END, which takes nothing: use `goto(END)`"));
+            return Err(format!("{its} command sends a payload to END, which accepts none: use `goto(END)`"));
         }
         return allowed(plan, by, None);
     };
@@ -64,7 +66,7 @@ fn allowed(plan: &Plan, by: Option<usize>, target: Option<usize>) -> Result<(), 
     }
     let (node, target) = (plan.name(by), target.map_or("END", |node| plan.name(node)));
     Err(format!(
-        "its command goes to `{target}`, which it does not declare: write `{node} {{ goto: [{target}] }}` in the graph, or \
+        "the node's command goes to `{target}`, which the node does not declare: write `{node} {{ goto: [{target}] }}` in the graph, or \
          `.goto(\"{node}\", …)` on its builder"
     ))
 }

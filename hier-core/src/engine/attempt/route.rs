@@ -48,9 +48,10 @@ pub(crate) fn with_writes<S: Values>(state: &S, writes: &Writes<S>) -> Result<S,
 }
 
 pub(crate) fn merge<S: Values>(state: &mut S, write: &S::Write) -> Result<(), NodeError> {
-    let refused =
-        |reason: String| NodeError::permanent(format!("channel `{}` rejected its write: {reason}", write.name()));
+    let refused = |reason: String| {
+        NodeError::permanent(format!("channel `{}` rejected the node's write: {reason}", write.name()))
+    };
     panics::catch(|| state.reduce(write.clone()))
-        .map_err(|payload| refused(format!("its reducer panicked: {}", panics::text(&*payload))))?
+        .map_err(|payload| refused(format!("the reducer panicked: {}", panics::text(&*payload))))?
         .map_err(|error| refused(error.to_string()))
 }

@@ -115,7 +115,7 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
         let mut bytes = Vec::with_capacity(16);
         value.encode(&mut bytes).map_err(|error| {
             let error = secret::unfit(write.is_secret(), error);
-            NodeError::permanent(format!("its write to `{}` cannot be stored: {error}", write.name()))
+            NodeError::permanent(format!("the node's write to channel `{}` cannot be stored: {error}", write.name()))
         })?;
         if write.is_overwrite() {
             codec::mark_overwrite(&mut bytes);

@@ -122,7 +122,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         let reason = match self.standing {
             // LangGraph accepts this answer and ignores it.
             Standing::Over(_) | Standing::Past if is_lenient => return Ok(RoutedAnswers::default()),
-            Standing::Over(step) => format!("has finished (step {step}): no question is open"),
+            Standing::Over(step) => format!("has finished (superstep {step}): no question is open"),
             Standing::Past => "has continued from this checkpoint, and its questions have been answered: to change an \
                                answer, run the checkpoint again with `()`, which asks again"
                 .to_owned(),
@@ -136,7 +136,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
                 format!("has withdrawn its questions: {WITHDRAWN}")
             }
             Standing::Open => {
-                "has no open question in this step: all have been answered; run it with `()` to finish the \
+                "has no open question in this superstep, because all have been answered: run it with `()` to finish the \
                                remaining tasks"
                     .to_owned()
             }
@@ -165,7 +165,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
             let withdrawn = self.withdrawn()?;
             let reason = match self.standing {
                 Standing::Over(step) => {
-                    format!("has finished (step {step}): no question with the id `{unknown}` is open")
+                    format!("has finished (superstep {step}): no question with the id `{unknown}` is open")
                 }
                 _ if withdrawn.iter().any(|question| question.id == **unknown) => {
                     format!("has withdrawn the question `{unknown}`: {WITHDRAWN}")

@@ -44,8 +44,10 @@ impl Size {
 }
 
 pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &DeltaChain) -> Result<(), CodecError> {
-    let full =
-        chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;
+    let full = chain
+        .full
+        .as_deref()
+        .ok_or_else(|| CodecError::new("the stored data is damaged: the value to which its parts belong is missing"))?;
     state.load(channel, full)?;
     let Some((rule, parts)) = delta::parts(chain)? else { return Ok(()) };
     let spec = state.channel(channel);
@@ -76,8 +78,8 @@ fn foreign(rule: &Rule<'_>, today: &str) -> String {
         rule => (rule.to_string(), format!("`#[reducer({rule})]`")),
     };
     format!(
-        "it is stored in parts that only the reducer `{name}` can merge, and the channel has `{today}` now: restore \
-         {back} until the thread has stored it as a whole, or use a new channel for the new reducer"
+        "its value is stored in parts that only the reducer `{name}` can merge, but the channel now has the reducer \
+         `{today}`: restore {back} until the thread has stored the whole value, or use a new channel for the new reducer"
     )
 }
 

@@ -74,7 +74,9 @@ pub(in crate::engine) async fn complete(
     let Some(id) = parts.iter().find_map(|part| referred(part)) else { return Ok(()) };
     let after = saver.get(thread, namespace, Some(id)).await?;
     let after = after.ok_or_else(|| {
-        damaged(CodecError::new(format!("its input is part of checkpoint `{id}`, which was deleted")))
+        damaged(CodecError::new(format!(
+            "the input of the checkpoint is stored in the later checkpoint `{id}`, which was deleted"
+        )))
     })?;
     let mut packed = Vec::with_capacity(bytes.len());
     delta::begin_writes(&mut packed);
@@ -97,7 +99,8 @@ fn referred(part: &[u8]) -> Option<Uuid> {
 
 /// Returns the value that a checkpoint added to a channel.
 fn last_part(after: &Saved, name: &[u8]) -> Result<Vec<u8>, CodecError> {
-    let missing = || CodecError::new("its input is part of a later checkpoint, which no longer has it");
+    let missing =
+        || CodecError::new("the input of the checkpoint is stored in a later checkpoint, which no longer contains it");
     let named = |channel: &usize| after.checkpoint.channels.get(*channel).is_some_and(|known| known.as_bytes() == name);
     let chain: Option<&DeltaChain> = after.values.iter().find(|(channel, _)| named(channel)).map(|(_, chain)| chain);
     let packed = chain.and_then(|chain| chain.deltas.last()).ok_or_else(missing)?;

@@ -126,7 +126,7 @@ pub(crate) async fn root_config<S: Values>(
     let asked = config.checkpoint.map(|id| format!(" checkpoint `{id}`")).unwrap_or_default();
     let place = format!("run of thread `{thread}` from namespace `{namespace}`{asked}");
     if matches!(input, Input::New(_)) {
-        let reason = "a new input is one of the root graph: leave the namespace out";
+        let reason = "only the root graph accepts a new input: remove the namespace";
         return Err(RunError::Config(format!("{place}: {reason}")));
     }
     let closed = line.closed(saver, thread, namespace).await.map_err(|refused| match refused {
@@ -146,11 +146,11 @@ pub(crate) async fn root_config<S: Values>(
     let root = found.as_ref().and_then(|found| found.checkpoint.parents.get(""));
     let instead = root.map_or_else(
         || "run a checkpoint of the root graph instead".to_owned(),
-        |root| format!("run the checkpoint `{root}` of the root graph, in which this call was made, instead"),
+        |root| format!("run checkpoint `{root}` of the root graph, which made this call, instead"),
     );
     Err(RunError::Config(format!(
-        "{place}: the thread does not stand there, and a call inside a graph is not run again by itself; {instead}, or change the call \
-         with `update_state` while it is open"
+        "{place}: the thread is not at this checkpoint, and a subgraph's call cannot be repeated without its outer graph: \
+         {instead}, or change the call with `update_state` while it is open"
     )))
 }
 

@@ -44,7 +44,7 @@ impl<'a, S: Values, C> ThreadReader<'a, S, C> {
         let found = self.graph.channels.iter().position(|spec| spec.name == *name);
         found.ok_or_else(|| {
             CodecError::new(format!(
-                "a task has written channel `{name}`, but the state no longer has it: finish the thread's step with the \
+                "a task has written channel `{name}`, but the state no longer has it: finish the thread's superstep with the \
                  program that began it"
             ))
         })

@@ -39,8 +39,8 @@ impl SchemaUpgrade {
         let first = present as usize - S::MIGRATIONS.len();
         if (stored as usize) < first {
             return Err(reader.unfit(format!(
-                "its state is of version {stored}, and the migrations of this program start at version {first}: the one from \
-                 version {stored} is missing"
+                "its state has version {stored}, but the migrations of this program start at version {first}: add a migration \
+                 from version {stored}"
             )));
         }
         let mut channels = Map::new();
@@ -71,8 +71,8 @@ impl SchemaUpgrade {
         for (version, migration) in steps.filter(|(version, _)| (from..to).contains(version)) {
             migration(channels).map_err(|error| {
                 format!(
-                    "the migration from version {version} failed: {error}; it also receives parts of a state, so it must accept missing \
-                     channels"
+                    "the migration from version {version} failed: {error}; a migration also receives parts of a state, so it must accept \
+                     missing channels"
                 )
             })?;
         }
@@ -87,8 +87,8 @@ impl SchemaUpgrade {
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
-                "what was written to `{name}` by version {version} of the state cannot be brought up to date: {error}, or, if the \
-                 step is still open, {FINISH}"
+                "a write of version {version} of the state to channel `{name}` cannot be migrated: {error}; if the superstep is still \
+                 open, {FINISH}"
             ))
         };
         let migrated =
@@ -107,10 +107,10 @@ impl SchemaUpgrade {
     }
 }
 
-const FINISH: &str = "finish the thread's step with the program that began it";
+const FINISH: &str = "finish the thread's superstep with the program that began it";
 
 fn newer(stored: u32, present: u32) -> String {
-    format!("its state is of version {stored}, and this program knows versions up to {present}: run a newer program")
+    format!("its state has version {stored}, but this program knows versions up to {present}: run a newer program")
 }
 
 /// Returns a channel's value as JSON. For the parts of a custom reducer, the channel must still have that reducer.
@@ -119,7 +119,9 @@ fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &Delta
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
         let channel = channel.ok_or_else(|| CodecError::new(format!("{error}: keep the channel and its reducer")))?;
         put_together((reader.graph.initial)(), channel, chain).map_err(|error| {
-            CodecError::new(format!("its parts have another type ({error}): use a new channel for the new type"))
+            CodecError::new(format!(
+                "its stored parts do not fit the type of the channel ({error}): use a new channel for the new type"
+            ))
         })
     })
 }
@@ -136,7 +138,10 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     for (name, value) in channels {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name);
         let channel = channel.ok_or_else(|| {
-            reader.unfit(format!("its migration leaves a channel `{name}`, but the state does not have it"))
+            reader.unfit(format!(
+                "its migration returns a channel `{name}`, which the state does not have: remove or \
+                rename the channel in the migration"
+            ))
         })?;
         let untouched =
             stored.iter().find(|(stored, _)| *stored == name && upgrade.channels.get(&name) == Some(&value));
@@ -199,8 +204,8 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         let spec = &self.reader.graph.channels[channel];
         let overwrite = spec.replaces(rule, overwrite).ok_or_else(|| {
             CodecError::new(format!(
-                "what was written to `{name}` and has not been applied yet is for the reducer `{rule}`, and the channel has `{}` now: \
-                 {FINISH}, or give the new reducer a new channel",
+                "a stored write to channel `{name}`, which is not applied yet, is for the reducer `{rule}`, but the channel now has `{}`: \
+                 {FINISH}, or use a new channel for the new reducer",
                 spec.rule()
             ))
         })?;
@@ -230,7 +235,7 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         let version = self.version(version);
         if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
             return Err(CodecError::new(format!(
-                "a state of version {version} was sent to the graph `{}`, and this program has version {}: {FINISH}",
+                "a state of version {version} was sent to the graph `{}`, but this program has version {}: {FINISH}",
                 send.node,
                 S::VERSION
             )));

@@ -211,7 +211,7 @@ impl Committer {
     fn failed(&self) -> SaverError {
         self.failure.get().cloned().unwrap_or_else(|| {
             let reason = std::io::Error::other("the tokio runtime of the run was shut down");
-            SaverError::database(format!("storing thread `{}` in the background", self.lease.thread), reason)
+            SaverError::database(format!("cannot store thread `{}` in the background", self.lease.thread), reason)
         })
     }
 
@@ -312,10 +312,12 @@ async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, sa
     if let Some(last) = last
         && let Err(error) = saver.commit(lease, vec![last]).await
     {
-        tracing::warn!(thread = %lease.thread, %error, "failed to store the end of an attempt of a detached subagent");
+        tracing::warn!(thread = %lease.thread, %error, "failed to store the end of an attempt of a detached \
+            subagent: the attempt counts as one whose process died");
     }
     if let Err(error) = saver.release(lease).await {
-        tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");
+        tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease: the thread stays locked \
+            until the lease expires");
     }
 }
 

@@ -114,7 +114,8 @@ impl Saver {
         let read = overlay::get(&*self.saver, &held, thread, namespace, id);
         Box::pin(guarded(read)).await?.ok_or_else(|| SaverError::Damaged {
             thread: thread.to_owned(),
-            reason: "what a graph inside builds on was deleted while it ran".to_owned(),
+            reason: "checkpoints of a running subgraph were deleted: run the thread from an earlier checkpoint"
+                .to_owned(),
         })
     }
 

@@ -21,7 +21,7 @@ pub(crate) async fn apart<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(payload) => std::panic::resume_unwind(payload),
-            Err(_) => Err(NodeError::permanent("was cancelled, because the runtime shuts down")),
+            Err(_) => Err(NodeError::permanent("the tokio runtime shut down before the task had finished")),
         },
     }
 }

@@ -153,7 +153,7 @@ impl<S: Values, C> Program<S, C> {
     /// Encodes a message for the inbox channel. The result is the value of the channel, or a list with the message as
     /// its only item.
     pub(crate) fn fit(&self, value: Vec<u8>) -> Result<Vec<u8>, String> {
-        let inbox = self.inbox.ok_or("it has no inbox: declare one with `inbox: channel`")?;
+        let inbox = self.inbox.ok_or("the graph has no inbox: declare one with `inbox: channel`")?;
         let takes = |value: &[u8]| {
             let mut state = (self.initial)();
             let write = state.write_from(inbox, false, value).map_err(|error| error.to_string())?;
@@ -171,7 +171,7 @@ impl<S: Values, C> Program<S, C> {
         {
             return Ok(said);
         }
-        Err(format!("the inbox `{name}` accepts it neither as its value ({error}) nor as one item ({item})"))
+        Err(format!("the message fits the inbox `{name}` neither as its value ({error}) nor as one item ({item})"))
     }
 
     /// Encodes a Send. A state for a subgraph is encoded by the names of its channels.

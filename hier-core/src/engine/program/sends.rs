@@ -117,10 +117,14 @@ impl SendArg {
         }
         let (wanted, sent) = (type_name::<T>(), self.type_name());
         let Some(StoredRow(bytes)) = self.row.as_any().downcast_ref() else {
-            return Err(NodeError::permanent(format!("takes a `{wanted}` but was sent a `{sent}`")));
+            return Err(NodeError::permanent(format!(
+                "the node takes a `{wanted}`, but a Send passed it a `{sent}`: send a `{wanted}`"
+            )));
         };
         codec::decode(bytes).map_err(|error| {
-            NodeError::permanent(format!("takes a `{wanted}`, but the stored payload is not one: {error}"))
+            NodeError::permanent(format!(
+                "the node takes a `{wanted}`, but the stored payload does not fit this type: {error}"
+            ))
         })
     }
 

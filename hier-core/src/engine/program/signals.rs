@@ -114,7 +114,7 @@ impl<C> Run<C> {
     {
         let Some(home) = self.step_home()? else {
             return Err(NodeError::permanent(format!(
-                "graph `{}` has no checkpointer, so it cannot receive the signal `{name}`: give it one with `.checkpointer(…)`",
+                "graph `{}` has no checkpointer, so it cannot receive the signal `{name}`: add `.checkpointer(…)` to the compiled graph",
                 self.graph()
             )));
         };

@@ -89,7 +89,7 @@ impl<S: Values, C> Task<S, C> {
     pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
         let Some(arg) = &self.arg else {
             return Err(NodeError::permanent(format!(
-                "wants to be sent a `{}` and was reached by a plain edge or goto; reach it with a Send",
+                "the node takes a `{}`, but a plain edge or a goto led to it: use a Send",
                 type_name::<T>()
             )));
         };

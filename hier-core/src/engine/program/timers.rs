@@ -45,8 +45,10 @@ impl<C> Run<C> {
     pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
         let now = self.shared.config.now();
         let time = now.checked_add(duration);
-        self.sleep_until(time.ok_or_else(|| NodeError::permanent("the time of a sleep is beyond what can be counted"))?)
-            .await
+        self.sleep_until(
+            time.ok_or_else(|| NodeError::permanent("the duration of a sleep is too long: choose a shorter one"))?,
+        )
+        .await
     }
 
     /// Returns the recorded time of this call. If no time was recorded, records this time, rounded up to milliseconds.

@@ -145,7 +145,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let plan = &self.task.graph.plan;
         for (key, slot) in keys.iter().zip(slots) {
             let task = self.task.sibling(*key, None);
-            let message = "its writes could not be applied".to_owned();
+            let message = "the engine could not apply the writes of the task".to_owned();
             let entry = failed(&FailureRecord { message, void: Some(*slot), ..FailureRecord::default() })
                 .map_err(|error| self.failed(key.node, error))?;
             let (path, writes) = (plan.path(*key).into(), vec![entry]);

@@ -154,7 +154,8 @@ impl ThreadLease {
             let now = runner.task.run.shared.config.now();
             // If this fails, the thread is due too early, but never too late.
             if let Err(error) = due::settle(committer, &runner.task.graph.renamed, now).await {
-                tracing::debug!(thread = %committer.lease.thread, %error, "cannot store when the thread is due next");
+                tracing::debug!(thread = %committer.lease.thread, %error, "failed to store when the thread is due next: a \
+                    sweeper or worker may check it too early");
             }
         }
         if let (Ok(_), Ok(()), Some(journal)) = (&ended, &stored, &runner.journal) {

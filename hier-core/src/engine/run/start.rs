@@ -135,7 +135,7 @@ async fn begin_without_thread<S: Values, C: GraphContext>(
         Input::Enter => runner.begin(Writes::new()).await,
         Input::Continue => Err(RunError::EmptyInput { graph: runner.graph_name() }),
         Input::Command(command) if command.answers.is_some() => {
-            Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue with an answer" })
+            Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue a run with an answer" })
         }
         Input::Command(command) => {
             check::check_targets(&runner.task.graph, &command)?;
@@ -176,7 +176,7 @@ fn outcome<S: Values, C: GraphContext>(runner: GraphRunner<S, C>, end: GraphEnd)
             return Err(RunError::Parent {
                 graph: runner.graph_name(),
                 node: runner.task.graph.plan.name(node).to_owned(),
-                reason: "but this graph is the root and has none".to_owned(),
+                reason: "but the graph is the root and has no parent".to_owned(),
             });
         }
     })

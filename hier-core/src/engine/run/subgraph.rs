@@ -195,7 +195,9 @@ impl<T: Values, C, D> Attached<T, C, D> {
         let dynamic = (&mut state as &mut dyn Any).downcast_mut::<DynState>();
         let Some((dynamic, object)) = dynamic.zip(arg.to_json()?.as_object().cloned()) else {
             let (wanted, sent) = (std::any::type_name::<T>(), arg.type_name());
-            return Err(NodeError::permanent(format!("runs over a `{wanted}` and was sent a `{sent}`")));
+            return Err(NodeError::permanent(format!(
+                "the node is a graph over `{wanted}`, but a Send passed it a `{sent}`: send a `{wanted}`"
+            )));
         };
         let known = object.into_iter().filter(|(name, _)| dynamic.schema().find(name).is_some()).collect();
         for write in dynamic.update(Value::Object(known))?.into_writes() {
@@ -209,8 +211,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
         let unfit = |reason: String| {
             let graph = self.graph.plan.graph();
             NodeError::permanent(format!(
-                "the state that was sent to graph `{graph}` and stored does not fit: {reason}; finish the thread's step \
-                 with the program that began it"
+                "the stored state that was sent to graph `{graph}` does not fit this program: {reason}; finish the \
+                 thread's superstep with the program that began it"
             ))
         };
         let stored = codec::unpack_fields(stored)?;
@@ -336,7 +338,7 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
         }
         GraphEnd::Parent(node, command) => {
             let reason = format!(
-                "whose state is `{}`, but the command writes a `{}`",
+                "but the command writes the state `{1}`, and the state of the parent is `{0}`",
                 std::any::type_name::<S>(),
                 command.state_name()
             );

@@ -399,7 +399,7 @@ fn refused(
 ) -> RunError {
     let message = match outcome {
         Ok(outcome) => outcome.err().map_or_else(String::new, |error| error.to_string()),
-        Err(payload) => format!("its reducer panicked: {}", panics::text(&*payload)),
+        Err(payload) => format!("the reducer panicked: {}", panics::text(&*payload)),
     };
     RunError::Reduce {
         graph: plan.graph().to_owned(),

@@ -86,8 +86,8 @@ fn inside<'a>(outer: &'a dyn ErasedGraph, level: &str, config: &Config) -> Resul
     outer.inner(node).map_err(|inner| {
         let tail = hier_spec::did_you_mean(node, inner.iter().map(String::as_str));
         RunError::Config(format!(
-            "namespace `{}`: graph `{}` has no node `{node}` that is a graph{tail}; the tasks in the state of the outer graph \
-             have the addresses of their graphs",
+            "namespace `{}`: graph `{}` has no subgraph at a node `{node}`{tail}; the tasks in the state of the outer graph \
+             show the namespaces of their subgraphs",
             config.namespace,
             outer.name()
         ))
@@ -104,7 +104,7 @@ async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> R
         let node = node_of(&level);
         if checkpoints == Checkpoints::None {
             return Err(refused(format!(
-                "node `{node}` of graph `{}` keeps no checkpoints of it (`checkpoints: none`): use `checkpoints: per_call` or \
+                "its node `{node}` in graph `{}` has `checkpoints: none`: use `checkpoints: per_call` or \
                  `checkpoints: per_thread`",
                 outer.name()
             )));
@@ -116,8 +116,8 @@ async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> R
             let found = found.map_err(|error| RunError::Saver { graph: graph.name().to_owned(), error })?;
             found.ok_or_else(|| {
                 refused(format!(
-                    "thread `{thread}` has no call of it with the namespace `{namespace}`: the tasks in the state of graph `{}` \
-                     have the namespaces of their calls",
+                    "thread `{thread}` has no call of the graph in namespace `{namespace}`: the tasks in the state of graph `{}` \
+                     show the namespaces of their calls",
                     outer.name()
                 ))
             })?;

@@ -93,8 +93,8 @@ async fn check_open<S: Values, C: GraphContext>(
         line.closed(saver, reader.thread, namespace).await.map_err(|refused| refused.into_run_error(reader))?;
     let Some(closed) = closed else { return Ok(()) };
     let reason = format!(
-        "the call with the namespace `{closed}` of thread `{}` is over, and no run continues from it: update a checkpoint of the outer graph \
-         from before the call, and run that",
+        "the call in namespace `{closed}` of thread `{}` has ended, and no run continues it: update a checkpoint of the outer graph \
+         from before the call, and run that checkpoint",
         reader.thread
     );
     Err(RunError::Update { graph: reader.graph.plan.graph().to_owned(), reason })
@@ -271,7 +271,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
     /// Applies the finished tasks of the open superstep, and drops its other tasks.
     fn finish(&mut self, command: &Command<S>) -> Result<Source, RunError> {
         if !command.writes.is_empty() {
-            return Err(self.wrong("END writes nothing: make the update as a node"));
+            return Err(self.wrong("an update as `__end__` cannot write channels: make the update as a node"));
         }
         let (reader, graph) = (self.reader, self.reader.graph);
         let mut ended = Vec::new();
@@ -345,9 +345,9 @@ impl LineError {
 fn ambiguous(plan: &Plan, nodes: &[usize]) -> String {
     let names: Vec<String> = nodes.iter().map(|node| format!("`{}`", plan.name(*node))).collect();
     let why = match &*names {
-        [] => "several nodes ran in the last step".to_owned(),
+        [] => "several nodes ran in the last superstep".to_owned(),
         [node] => format!("{node} ran last, and several edges had triggered it at once"),
-        several => format!("{} ran in the last step", several.join(", ")),
+        several => format!("{} ran in the last superstep", several.join(", ")),
     };
     format!("{why}: name the node that makes the update with `as_node`")
 }

@@ -100,8 +100,9 @@ impl<S: Values, C> Erased<S, C> {
     /// Makes the parts of a run, except its input.
     fn prepare(&self, run: DynRun) -> Result<PreparedParts<S, C>, RunError> {
         let graph = || self.program.plan.graph().to_owned();
-        let context = (self.context)(&run.context)
-            .map_err(|error| RunError::Config(format!("the context of graph `{}` cannot be made: {error}", graph())))?;
+        let context = (self.context)(&run.context).map_err(|error| {
+            RunError::Config(format!("the context of graph `{}` cannot be created: {error}", graph()))
+        })?;
         let attached = Attachments {
             saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
             store: run.store.or_else(|| self.attached.store.clone()),

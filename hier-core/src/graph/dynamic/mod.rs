@@ -132,7 +132,10 @@ pub trait DynGraph: DynGraphInfo {
     /// Fails with [`RunError::Config`] if the graph has no detached subagents.
     async fn continue_detached(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let _ = run;
-        Err(RunError::Config(format!("graph `{}` has no detached subagents here", self.spec().name)))
+        Err(RunError::Config(format!(
+            "graph `{}` does not support detached subagents in this program",
+            self.spec().name
+        )))
     }
 
     /// Returns true if runs are executed outside this process, for example on a cluster, and continue there when this
@@ -162,7 +165,7 @@ pub trait DynGraph: DynGraphInfo {
         let _ = (saver, thread, id, signal, value);
         Err(RunError::Send {
             graph: self.spec().name.to_string(),
-            reason: "it accepts no messages and signals".to_owned(),
+            reason: "the graph accepts no messages and no signals".to_owned(),
         })
     }
 
