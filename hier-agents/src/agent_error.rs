@@ -9,7 +9,7 @@ use crate::price::UnknownPrice;
 /// Use [`AgentFailed::find_in`] to find this error in a [`RunError`](hier_core::RunError). If you resume the run, the
 /// agent asks its model again. If you send a new input, the agent begins a new turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the agent `{agent}` got no usable answer: {reason}{}", quoted(text))]
+#[error("the agent `{agent}` received no usable reply from its model: {reason}{}", quoted(text))]
 #[non_exhaustive]
 pub struct AgentFailed {
     /// The name of the agent.
@@ -24,7 +24,7 @@ pub struct AgentFailed {
 const MAX_QUOTE: usize = 1000;
 
 fn quoted(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("\nthe model answered: {text}") }
+    if text.is_empty() { String::new() } else { format!("\nthe model replied: {text}") }
 }
 
 impl AgentFailed {

@@ -235,7 +235,7 @@ pub(crate) type ChooseModel<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider was unreachable or busy. A retry may succeed.
-    #[error("the model `{model}` did not answer: {reason}")]
+    #[error("the model `{model}` is unavailable: {reason}")]
     Unavailable {
         /// The name of the model.
         model: String,
@@ -246,7 +246,7 @@ pub enum ModelError {
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
     /// The provider rejected the request. A retry of the same request would fail again.
-    #[error("the model `{model}` refused: {reason}")]
+    #[error("the request to the model `{model}` failed: {reason}")]
     Refused {
         /// The name of the model.
         model: String,
@@ -262,7 +262,7 @@ pub enum ModelError {
         reason: String,
     },
     /// The reply cannot be used, for example because it is not in the provider's format.
-    #[error("the answer of the model `{model}` cannot be used: {reason}")]
+    #[error("the reply of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
         /// The name of the model.
         model: String,
@@ -278,7 +278,7 @@ pub enum ModelError {
         reason: String,
     },
     /// A scripted model, which tests use, has no replies left.
-    #[error("the script of the model `{model}` is exhausted: it was asked {asked} times")]
+    #[error("the script of the model `{model}` has no reply for request {asked}: add a reply to the script")]
     ScriptExhausted {
         /// The name of the model.
         model: String,

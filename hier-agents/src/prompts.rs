@@ -222,7 +222,7 @@ pub(crate) const ANSWER_EARLY: &str =
     "not accepted: an answer must be the only call. Give it after the results of the other calls.";
 pub(crate) const ANSWERS_DIFFER: &str = "not accepted: there are several different answers. Give one.";
 
-pub(crate) const WITHHELD: &str = "the provider withheld the answer";
+pub(crate) const WITHHELD: &str = "the provider withheld the reply";
 
 /// The prefix of the ids of messages that are not part of the conversation.
 pub(crate) const DRAFT: &str = "draft:";
@@ -251,7 +251,7 @@ pub(crate) fn repeated(most: u32) -> String {
 
 pub(crate) const ANSWERED: &str = "The answer was accepted.";
 
-pub(crate) const NOTHING: &str = "the model returned an empty answer";
+pub(crate) const NOTHING: &str = "the model returned an empty reply";
 
 pub(crate) fn cut_off(mistake: &str) -> String {
     format!("the answer was cut off at the token limit; make it shorter ({mistake})")
@@ -265,12 +265,12 @@ Give the answer again."
 }
 
 pub(crate) fn attempts(mistake: &str, attempts: u32) -> String {
-    let times = if attempts == 1 { "1 answer".to_owned() } else { format!("{attempts} answers") };
-    format!("{times} could not be used; the last one failed because {mistake}")
+    let replies = if attempts == 1 { "1 reply".to_owned() } else { format!("{attempts} replies") };
+    format!("{replies} could not be used; reason for the last one: {mistake}")
 }
 
 /// The reason for the failure of a subagent that must not return text of its model.
-pub(crate) const NO_USABLE_ANSWER: &str = "its model gave no usable answer";
+pub(crate) const NO_USABLE_ANSWER: &str = "its model gave no usable reply";
 
 /// Returns the report of an agent without an answer.
 pub(crate) fn stopped(end: &impl std::fmt::Display, text: &str) -> String {

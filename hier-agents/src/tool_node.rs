@@ -211,7 +211,7 @@ fn send_calls<S: Conversation>(state: &S, names: &[String], routing: &mut Routin
     let calls = state.conversation().open_calls();
     if calls.is_empty() {
         return Err(NodeError::permanent(format!(
-            "there is nothing to call, because the model has no open call in `{}`: route here only if `wants_tools`",
+            "no tool call to execute, because `{}` has no open call: route to the tool node only if `wants_tools` returns true",
             S::CHANNEL
         )));
     }
@@ -255,8 +255,8 @@ fn to_parent<S: State + Conversation>(command: Command<S>, state: &S) -> Result<
         return Ok(command.parent());
     }
     Err(NodeError::permanent(
-        "its command has a target, and the results of the other calls would be lost: use the edges of the \
-         node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
+        "a tool returned a command with a target while other calls are open, and their results would be lost: use the \
+         edges of the node, or let the model make one call at a time (`ModelOptions::parallel_calls`)",
     ))
 }
 

@@ -72,7 +72,7 @@ fn stored_values_can_be_read_and_deep_ones_are_rejected() {
             match encode(&value) {
                 Ok(bytes) => assert_eq!(decode::<Value>(&bytes).expect("the same"), value),
                 Err(error) => {
-                    assert!(error.to_string().contains("nested more than 128 deep"), "{error}");
+                    assert!(error.to_string().contains("nested deeper than 128 levels"), "{error}");
                     refused += 1;
                 }
             }

@@ -63,7 +63,7 @@ fn failure_of_the_app_reaches_the_model() {
 
 #[test]
 fn run_ends_at_its_limit_of_cost() {
-    let ended_at_limit = "No answer: the agent was ended: $0.05 were spent in this run.\n";
+    let ended_at_limit = "No answer: the agent ended early: the run reached its cost limit ($0.05).\n";
     let expected = format!("{PHOTO}{ended_at_limit}(the conversation has cost $1.50)\n");
     assert_eq!(printed(&["--price", "1000", "5000"], "dent.jpg\n"), expected);
     let output = ended(&["--price", "1e9", "1"], "");

@@ -89,7 +89,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
         };
         match caller.call_model(self.model, request, None).await?.into_parts().0 {
             ModelOutcome::Answer(response) => Ok(response),
-            ModelOutcome::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
+            ModelOutcome::End(limit) => Err(NodeError::permanent(format!("no request was sent to the model: {limit}"))),
         }
     }
 
@@ -158,11 +158,13 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
             let mistake = match self.read(&text) {
                 Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
                 Ok(_) => "it also has tool calls".to_owned(),
-                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools instead of answering".to_owned(),
+                Err(_) if !response.message.tool_calls().is_empty() => {
+                    "it calls tools instead of giving an answer".to_owned()
+                }
                 Err(mistake) => mistake,
             };
             if attempt >= self.attempts {
-                let reason = format!("{mistake}; the model answered {}", message::quoted(&render(&response.message)));
+                let reason = format!("{mistake}; the model replied {}", message::quoted(&render(&response.message)));
                 return Err(node_error(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
             }
             let refused =

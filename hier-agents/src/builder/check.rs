@@ -14,13 +14,14 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         let name = &self.agent.name;
         mistakes.extend(hier_spec::names::graph(name).or_else(|| hier_spec::names::node(name)));
         if self.agent.max_iterations == 0 {
-            mistakes.push("an agent with `max_iterations` 0 can do nothing: give it at least 1".to_owned());
+            mistakes
+                .push("`max_iterations` is 0, so the agent could not ask its model: set it to at least 1".to_owned());
         }
         if self.agent.max_repeats == 0 {
-            mistakes.push("an agent with `max_repeats` 0 could make no call: give it at least 1".to_owned());
+            mistakes.push("`max_repeats` is 0, so the agent could not call a tool: set it to at least 1".to_owned());
         }
         if self.agent.attempts == 0 {
-            mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
+            mistakes.push("`attempts` is 0, so the agent could not accept a reply: set it to at least 1".to_owned());
         }
         mistakes.extend(compaction_conflict(&self.agent.layers));
         mistakes.extend(self.search_mistake());
@@ -48,15 +49,17 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         for subagent in self.subagents.iter().filter(|_| self.agent.parallel) {
             let name = &subagent.name;
             let Some(policy) = &subagent.policy else {
-                mistakes.push(format!("parallel subagents need a policy each: give `{name}` one"));
+                mistakes.push(format!(
+                    "the subagent `{name}` runs in parallel with others but has no policy: give each subagent a policy"
+                ));
                 continue;
             };
             let plain =
                 |field: &&str| self.channels.iter().any(|spec| spec.name == **field && spec.kind.single_writer());
             mistakes.extend(policy.merged().filter(plain).map(|field| {
                 format!(
-                    "the channel `{field}`, which `{name}` merges, has no reducer, and several subagents may write it in one step: \
-                     give it a reducer, or do not run the subagents in parallel"
+                    "the channel `{field}`, which `{name}` merges, has no reducer, but several subagents may write it in one \
+                     superstep: give the channel a reducer, or do not run the subagents in parallel"
                 )
             }));
         }

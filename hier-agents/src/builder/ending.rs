@@ -122,10 +122,12 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         match (self.agent.kind, kind) {
             (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,
             (AgentKind::Agent, AgentKind::React | AgentKind::Todo) => {
-                self.mistakes.push(format!("an `Agent` has no `{option}`: it ends when its model answers"));
+                let kind = if kind == AgentKind::Todo { "todo" } else { "react" };
+                self.mistakes.push(format!("an `Agent` has no option `{option}`, because it ends when its model replies \
+                    without a call: use `AgentBuilder::{kind}`"));
             }
             (AgentKind::React | AgentKind::Todo, AgentKind::Agent) => self.mistakes.push(format!(
-                "`{option}` is an option of an `Agent`, and this agent ends when it reports: use `AgentBuilder::new` or `report_into`"
+                "only an `Agent` has the option `{option}`, but this agent ends when it reports: use `AgentBuilder::new` or `report_into`"
             )),
             _ => {}
         }

@@ -117,7 +117,7 @@ mod instruments {
                 "gen_ai.client.operation.time_to_first_chunk",
                 "s",
                 &SECONDS,
-                "Time until the first chunk of a streamed answer.",
+                "Time until the first chunk of a streamed reply.",
             ),
             tokens: meter
                 .u64_histogram("gen_ai.client.token.usage")
@@ -125,7 +125,7 @@ mod instruments {
                 .with_boundaries(TOKENS.to_vec())
                 .with_description("Number of input and output tokens of requests to models.")
                 .build(),
-            cost: histogram("gen_ai.usage.cost", "USD", &DOLLARS, "Cost of answers of models with a known price."),
+            cost: histogram("gen_ai.usage.cost", "USD", &DOLLARS, "Cost of replies of models with a known price."),
         }
     });
 

@@ -60,7 +60,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             && self.run.context().as_ref().debug
         {
             let (agent, node) = (self.run.graph(), self.run.node());
-            tracing::debug!(agent, node, message = ?response.message, "the model answered");
+            tracing::debug!(agent, node, message = ?response.message, "the model replied");
         }
         Ok(reply)
     }
@@ -229,7 +229,7 @@ impl Accounts<'_> {
         if self.limits_cost() && usage.cost.is_none() {
             tracing::warn!(
                 model = model.name(),
-                "the model did not report its tokens or its cost: the limit of cost does not count this reply"
+                "a model reported neither tokens nor cost: the cost limit does not count this reply"
             );
         }
         Ok(ModelOutcome::Answer(response))
@@ -319,7 +319,7 @@ async fn stream_answer<C>(
             chunk => pipeline.push(chunk, &mut send),
         }
     }
-    let reason = "the stream ended before the answer did".to_owned();
+    let reason = "the stream ended before the reply was complete".to_owned();
     Err(ModelError::BadAnswer { model: model.name().to_owned(), reason })
 }
 

@@ -119,9 +119,8 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         let args = approved.args.clone();
         match self.check(approved, task).await? {
             Ok(call) => self.call_approved(tool, &call, task).await,
-            Err(reason) => {
-                Ok(self.refuse(&call, &format!("the operator changed the arguments to {args}, and then: {reason}")))
-            }
+            Err(reason) => Ok(self
+                .refuse(&call, &format!("the operator changed the arguments to {args}, which were refused: {reason}"))),
         }
     }
 
@@ -203,7 +202,7 @@ fn refuse_secrets<S: Values>(output: ToolOutput<S>) -> Result<ToolOutput<S>, Nod
     let ToolOutput::Command(command) = &output else { return Ok(output) };
     match command.writes.iter().find(|write| write.is_secret()) {
         Some(write) => Err(NodeError::permanent(format!(
-            "it writes the secret channel `{}`, which a tool cannot: write it in a node",
+            "the tool writes the secret channel `{}`, but only a node may write it: move the write to a node",
             write.name()
         ))),
         None => Ok(output),

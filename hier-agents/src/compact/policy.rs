@@ -101,7 +101,8 @@ impl<C> Compact<C> {
                 self.at
             ));
         }
-        (self.context_tokens == Some(0)).then(|| "`Compact` has `context_tokens: 0`: give it the model's".to_owned())
+        (self.context_tokens == Some(0))
+            .then(|| "`Compact` has `context_tokens: 0`: set it to the context size of the model in tokens".to_owned())
     }
 
     /// Returns the number of tokens at which a context of this size is compacted, and the number to compact it to.

@@ -212,7 +212,7 @@ where
             Ok(spent) => Ok(spent),
             Err(RunError::Saver { error, .. }) => Err(NodeError::from_kind(NodeErrorKind::Saver(error), false)),
             Err(error) => {
-                tracing::warn!(thread, %error, "cannot count what a background subagent has spent: its thread is unreadable");
+                tracing::warn!(thread, %error, "failed to read the thread of a background subagent: limits do not count what it has spent");
                 Ok(LayerCounts::new())
             }
         }

@@ -189,8 +189,10 @@ impl SubagentPolicy {
     pub(crate) fn mistakes(&self, outer: &[&str], inner: &[&str]) -> Vec<String> {
         let mut mistakes = Vec::new();
         if self.max_iterations == Some(0) {
-            mistakes
-                .push("a policy with `max_iterations` 0 lets the subagent do nothing: give it at least 1".to_owned());
+            mistakes.push(
+                "`max_iterations` of the policy is 0, so the subagent could not ask its model: set it to at least 1"
+                    .to_owned(),
+            );
         }
         for (option, fields) in [("merge_fields", &self.merge_fields), ("discard_fields", &self.discard_fields)] {
             let fields = fields.as_deref().unwrap_or_default();
@@ -198,8 +200,7 @@ impl SubagentPolicy {
                 if fields[..place].contains(field) {
                     mistakes.push(format!("`{option}` names `{field}` twice: remove one"));
                 } else if field == hier_spec::agent::STACK {
-                    mistakes
-                        .push(format!("`{option}` names `{field}`, which belongs to the hierarchy itself: remove it"));
+                    mistakes.push(format!("`{option}` names `{field}`, which only the engine writes: remove it"));
                 } else if let Some((whose, known)) =
                     [("supervisor", outer), ("subagent", inner)].iter().find(|(_, known)| !known.contains(&&**field))
                 {

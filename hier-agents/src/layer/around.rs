@@ -166,7 +166,8 @@ where
             Verdict::Revise(args @ Value::Object(_)) => call.args = args,
             Verdict::Revise(_) => {
                 return Err(NodeError::permanent(format!(
-                    "the layer `{key}` revised the arguments of `{}` to a value that is not a JSON object",
+                    "the layer `{key}` revised the arguments of `{}` to a value that is not a JSON object: pass an object \
+                     to `Verdict::Revise`",
                     call.name
                 )));
             }

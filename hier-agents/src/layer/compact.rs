@@ -141,7 +141,7 @@ where
                 match self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await {
                     Err(error) if !error.is_signal() && cause::<UnknownPrice>(&error).is_none() => {
                         // The conversation may still be short enough. The provider decides.
-                        tracing::warn!(%error, "failed to summarize a conversation, which is sent as it is");
+                        tracing::warn!(%error, "failed to summarize a conversation; sending it without a new summary");
                         None
                     }
                     record => record?,

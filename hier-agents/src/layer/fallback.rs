@@ -91,7 +91,7 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Fallback<C> {
             }
             let model = choose(call.context());
             let (failed, other) = (call.model().name(), model.name());
-            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed, asking another one");
+            tracing::warn!(agent = call.site().agent(), model = failed, other, %error, "a model failed; asking the next model");
             result = next.call(call.clone().with_model(model)).await;
         }
         result

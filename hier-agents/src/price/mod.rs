@@ -114,7 +114,10 @@ impl ModelPrice {
     ///
     /// Panics if this price or `price` already has a second price.
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
-        assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
+        assert!(
+            !self.has_long_prompts() && !price.has_long_prompts(),
+            "a price can have only one second price, for requests above one number of input tokens"
+        );
         self.long_prompts = Some((input_tokens, price.rates));
         self
     }
@@ -240,7 +243,7 @@ fn without_date(name: &str) -> Option<&str> {
 /// Use [`UnknownPrice::find_in`] to find this error in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the run has a limit of cost, but the model `{model}` has no price{hint}: set \
+    "the run has a cost limit, but the model `{model}` has no price{hint}: set \
      `BaseContext::prices(Prices::published().model(\"{model}\", ModelPrice::new(input, output)))`, in US dollars per \
      million tokens; the published prices are those of {PUBLISHED_PRICES_DATE}"
 )]

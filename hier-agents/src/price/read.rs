@@ -59,7 +59,9 @@ impl<'de> Deserialize<'de> for ModelPrice {
         }
         Ok(match fields.above {
             Some(LongPrompts { price: long, .. }) if long.has_long_prompts() => {
-                return Err(D::Error::custom("`above` cannot contain another `above`: a price changes at one length"));
+                return Err(D::Error::custom(
+                    "`above` cannot contain another `above`: a model has at most two prices, so remove the inner one",
+                ));
             }
             Some(LongPrompts { input_tokens, price: long }) => price.above(input_tokens, long),
             None => price,

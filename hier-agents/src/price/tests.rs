@@ -115,7 +115,7 @@ fn date_of_published_prices_is_a_date() {
 fn unknown_model_is_named_with_the_fix() {
     let error = Prices::new().model("gpt-9", ModelPrice::FREE).price_of(&Named("openai", "gtp-9")).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("the run has a limit of cost, but the model `gtp-9` has no price (`gpt-9` has one): set"));
+    assert!(text.starts_with("the run has a cost limit, but the model `gtp-9` has no price (`gpt-9` has one): set"));
     assert!(text.contains(".model(\"gtp-9\", ModelPrice::new(input, output))"), "{text}");
     assert!(text.ends_with(&format!("the published prices are those of {PUBLISHED_PRICES_DATE}")), "{text}");
     assert_eq!(error.model(), "gtp-9");

@@ -142,7 +142,11 @@ impl BaseState {
         let inner = || inner.and_then(|inner| serde_json::from_value(inner.clone()).ok());
         serde_json::from_value(Value::Object(self.current_agent_args.clone()))
             .or_else(|error| inner().ok_or(error))
-            .map_err(|error| NodeError::permanent(format!("the arguments of the agent do not match its type: {error}")))
+            .map_err(|error| {
+                NodeError::permanent(format!(
+                    "the arguments of the agent do not fit the type that `args` reads: {error}"
+                ))
+            })
     }
 }
 

@@ -180,11 +180,11 @@ impl AgentEnd {
 impl fmt::Display for AgentEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text => f.write_str("the agent answered"),
+            Self::Text => f.write_str("the agent replied"),
             Self::Answer => f.write_str("the agent gave its answer"),
             Self::Report => f.write_str("the agent reported"),
-            Self::Limit(limit) => write!(f, "the agent was ended: {limit}"),
-            Self::Cancelled => f.write_str("the agent was ended: the run was cancelled"),
+            Self::Limit(limit) => write!(f, "the agent ended early: {limit}"),
+            Self::Cancelled => f.write_str("the agent ended early: the run was cancelled"),
             Self::Failed(reason) => write!(f, "the agent failed: {reason}"),
         }
     }
@@ -193,13 +193,15 @@ impl fmt::Display for AgentEnd {
 impl fmt::Display for AgentLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Iterations(most) => write!(f, "it asked its model {most} times"),
+            Self::Iterations(most) => write!(f, "it reached its limit of model requests (`max_iterations`: {most})"),
             Self::Budget(what) | Self::Layer(what) => f.write_str(what),
-            Self::ModelCalls(most) => write!(f, "models answered {most} times in this run"),
-            Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
-            Self::Cost(most) => write!(f, "{most} were spent in this run"),
-            Self::Length => f.write_str("its answer was cut off at the token limit"),
-            Self::Filtered => f.write_str("the provider withheld its answer"),
+            Self::ModelCalls(most) => write!(f, "the run reached its limit of model calls ({most})"),
+            Self::Tokens(most) => write!(f, "the run reached its token limit ({most})"),
+            Self::Cost(most) => write!(f, "the run reached its cost limit ({most})"),
+            Self::Length => {
+                f.write_str("its reply was cut off at the token limit (`max_tokens`, or the limit of the model)")
+            }
+            Self::Filtered => f.write_str("the provider withheld its reply"),
             Self::Repeats(most) => {
                 write!(f, "it repeated a call that returned the same result {most} times in a row")
             }

@@ -338,7 +338,7 @@ pub(super) fn question_key(call: &ToolCall) -> String {
 /// Converts a result to the text for the model: a text as it is, and other values as JSON.
 pub(super) fn content(result: &impl Serialize) -> Result<Content, NodeError> {
     let json = serde_json::to_string(result).map_err(|error| {
-        NodeError::permanent(format!("the result of the client cannot be written as JSON: {error}"))
+        NodeError::permanent(format!("the result of the client cannot be serialized to JSON: {error}"))
     })?;
     let text = match serde_json::from_str::<Option<String>>(&json) {
         Ok(Some(text)) => text,

@@ -96,7 +96,10 @@ impl<S: Values> IntoToolOutput<S> for String {
 impl<S: Values, T: Serialize> IntoToolOutput<S> for Json<T> {
     fn into_tool_output(self) -> Result<ToolOutput<S>, NodeError> {
         let text = serde_json::to_string(&self.0).map_err(|error| {
-            NodeError::permanent(format!("a `{}` cannot be written as JSON: {error}", std::any::type_name::<T>()))
+            NodeError::permanent(format!(
+                "the tool returned a `{}` that cannot be serialized to JSON: {error}",
+                std::any::type_name::<T>()
+            ))
         })?;
         text.into_tool_output()
     }

@@ -108,13 +108,14 @@ fn unpack<S: Values, C>(task: &Task<S, C>, stored: Vec<StoredWrite>) -> Result<C
         let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
         let (index, spec) = channels.find(|(_, spec)| spec.name == *channel).ok_or_else(|| {
             NodeError::permanent(format!(
-                "a recorded tool step writes the channel `{channel}`, which the state no longer has"
+                "a recorded step of a tool writes the channel `{channel}`, which the state no longer has: restore the channel \
+                 until the thread has finished its superstep"
             ))
         })?;
         let overwrite = spec.replaces(&rule, overwrite).ok_or_else(|| {
             NodeError::permanent(format!(
-                "a recorded tool step writes the channel `{channel}` for the reducer `{rule}`, and the channel now has `{}`: restore it until \
-                 the thread has finished its step",
+                "a recorded step of a tool writes the channel `{channel}` for the reducer `{rule}`, but the channel now has `{}`: restore \
+                 `{rule}` until the thread has finished its superstep",
                 spec.rule()
             ))
         })?;

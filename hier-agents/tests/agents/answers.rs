@@ -133,7 +133,7 @@ fn parallel_subagents_are_checked_at_run_time() {
     let worker = || Subagent::new(&AgentBuilder::<Filing>::react("worker").compile().expect("an agent"));
     let desk = |subagent| AgentBuilder::<Filing>::react("desk").parallel_subagents(true).subagent(subagent);
     let error = desk(worker()).compile().expect_err("no policy").to_string();
-    assert!(error.contains("parallel subagents need a policy each: give `worker` one"), "{error}");
+    assert!(error.contains("the subagent `worker` runs in parallel with others but has no policy"), "{error}");
     let plain = SubagentPolicy::new().merge_fields(["draft", "findings"]);
     let error = desk(worker().policy(plain)).compile().expect_err("a plain channel").to_string();
     assert!(error.contains("the channel `draft`, which `worker` merges, has no reducer"), "{error}");

@@ -96,7 +96,7 @@ async fn answer_that_never_fits_is_quoted_in_the_error() {
     let error = planned(&model).await.unwrap_err().to_string();
     assert_eq!(model.call_count(), 3);
     assert!(
-        error.contains("node `plan` of graph `planner`") && error.contains("the model answered `I would rather not.`"),
+        error.contains("node `plan` of graph `planner`") && error.contains("the model replied `I would rather not.`"),
         "{error}"
     );
 }
@@ -135,7 +135,7 @@ async fn mismatched_answer_is_shown() {
     };
     let error = said("no plan").await;
     assert!(
-        error.contains("it is not JSON: expected ident at line 1 column 2; the model answered `no plan`"),
+        error.contains("it is not JSON: expected ident at line 1 column 2; the model replied `no plan`"),
         "{error}"
     );
     let error = said(r#"{"steps": ["#).await;

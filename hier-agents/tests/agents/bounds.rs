@@ -310,8 +310,16 @@ fn uncallable_tool_names_are_refused() {
     }
     let agent = || AgentBuilder::<Filing>::new("desk");
     let mistakes = |builder: AgentBuilder<Filing>| builder.compile().unwrap_err().mistakes;
-    assert_eq!(mistakes(agent().reasoning("?")), ["an `Agent` has no `reasoning`: it ends when its model answers"]);
-    assert_eq!(mistakes(agent().attempts(0)), ["an agent with `attempts` 0 could give no answer: give it at least 1"]);
+    assert_eq!(
+        mistakes(agent().reasoning("?")),
+        [
+            "an `Agent` has no option `reasoning`, because it ends when its model replies without a call: use `AgentBuilder::react`"
+        ]
+    );
+    assert_eq!(
+        mistakes(agent().attempts(0)),
+        ["`attempts` is 0, so the agent could not accept a reply: set it to at least 1"]
+    );
     let react = AgentBuilder::<Filing>::react("desk").answer(&Filing::channels().artifact);
-    assert!(mistakes(react)[0].starts_with("`answer` is an option of an `Agent`"));
+    assert!(mistakes(react)[0].starts_with("only an `Agent` has the option `answer`"));
 }

@@ -119,7 +119,8 @@ async fn empty_answers_are_retried_and_then_fail() {
     let failed = AgentFailed::find_in(&error).unwrap();
     assert_eq!(
         failed.to_string(),
-        "the agent `chat` got no usable answer: 3 answers could not be used; the last one failed because the model returned an empty answer"
+        "the agent `chat` received no usable reply from its model: 3 replies could not be used; reason for the last one: \
+         the model returned an empty reply"
     );
     assert_eq!(model.call_count(), 3);
 }
@@ -146,7 +147,7 @@ async fn withheld_answer_has_its_own_ending() {
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Filtered)));
     let state = out.state();
     assert_eq!((roles(state), state.is_finished), (vec!["user"], false));
-    assert_eq!(state.current_agent_report, "No answer: the agent was ended: the provider withheld its answer.");
+    assert_eq!(state.current_agent_report, "No answer: the agent ended early: the provider withheld its reply.");
 }
 
 struct Desk {
@@ -238,7 +239,10 @@ async fn subagent_at_its_limit_reports_to_its_supervisor() {
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
     let received = prompt(&model, 3);
     assert!(
-        received.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()),
+        received.contains(
+            &"No answer: the agent ended early: it reached its limit of model requests (`max_iterations`: 2)."
+                .to_owned()
+        ),
         "{received:?}"
     );
 }

@@ -67,7 +67,7 @@ async fn agent_ends_at_its_limit_of_cost() {
     let context = BaseContext::new(model.clone()).prices(prices());
     let out = asked(&desk(Limit::new().cost(5.0)).compile().unwrap(), context).await.unwrap();
     assert_eq!((out.ending(), model.call_count()), (Some(&end(5.0)), 2));
-    assert_eq!(out.text(), "No answer: the agent was ended: $5.00 were spent in this run.");
+    assert_eq!(out.text(), "No answer: the agent ended early: the run reached its cost limit ($5.00).");
     let costs: Vec<_> = out.state().messages.iter().filter_map(Message::usage).map(|usage| usage.cost).collect();
     assert_eq!(costs, [Some(usd(3.0)); 2]);
 }

@@ -232,7 +232,7 @@ async fn model_that_repeats_an_unfound_call_is_stopped() -> Result<()> {
     let out = Support::compile().invoke(Message::user("Go.")).context(desk(&model, &SHOP)).await?;
     assert_eq!(
         out.ending().map(ToString::to_string).as_deref(),
-        Some("the agent was ended: it repeated a call that returned the same result 3 times in a row")
+        Some("the agent ended early: it repeated a call that returned the same result 3 times in a row")
     );
     Ok(())
 }

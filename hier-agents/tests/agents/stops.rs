@@ -180,7 +180,7 @@ async fn model_continues_after_heeding_the_warning() {
 #[test]
 fn zero_max_repeats_is_refused() {
     let error = AgentBuilder::<BaseState>::new("chat").max_repeats(0).compile().unwrap_err();
-    assert_eq!(error.mistakes, ["an agent with `max_repeats` 0 could make no call: give it at least 1"]);
+    assert_eq!(error.mistakes, ["`max_repeats` is 0, so the agent could not call a tool: set it to at least 1"]);
 }
 
 /// Pays.
@@ -260,6 +260,6 @@ async fn supervisor_receives_limits_of_subagents() {
     let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert!(
-        texts(out.state()).contains(&"No answer: the agent was ended: the provider withheld its answer.".to_owned())
+        texts(out.state()).contains(&"No answer: the agent ended early: the provider withheld its reply.".to_owned())
     );
 }

@@ -208,7 +208,10 @@ async fn command_of_a_tool_routes_the_surrounding_graph() {
 #[tokio::test]
 async fn message_without_calls_is_an_error() {
     let error = Careless::compile().invoke(asked()).context(desk([])).await.unwrap_err().to_string();
-    assert!(error.contains("the model has no open call in `messages`: route here only if `wants_tools`"), "{error}");
+    assert!(
+        error.contains("`messages` has no open call: route to the tool node only if `wants_tools` returns true"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ async fn a_sealed_subagent_that_fails_passes_on_no_text_of_its_model() {
     assert!(out.is_finished(), "{out:?}");
     let seen = prompt(&model, 3);
     assert!(seen.iter().all(|text| !text.contains("eve")), "{seen:?}");
-    assert!(seen.iter().any(|text| text.contains("no usable answer")), "{seen:?}");
+    assert!(seen.iter().any(|text| text.contains("no usable reply")), "{seen:?}");
     assert!(labels(&out).is_empty());
 }
 

@@ -104,7 +104,7 @@ async fn mismatches_are_returned_with_paths_until_the_agent_fails() {
     assert_eq!((model.call_count(), &*failed.agent), (3, "judge"));
     assert!(failed.reason.contains("`accepted`: invalid type"), "{failed}");
     assert!(failed.text.contains("maybe"), "{failed}");
-    assert!(error.to_string().contains("the model answered: {\"accepted\":\"maybe\""), "{error}");
+    assert!(error.to_string().contains("the model replied: {\"accepted\":\"maybe\""), "{error}");
 }
 
 #[tokio::test]
@@ -191,7 +191,8 @@ async fn answers_of_subagents_are_reports_and_channels() {
     let received = prompt(&model, 6);
     assert_eq!(received[4], "angry");
     assert!(
-        received[6].starts_with("the agent `reader` got no usable answer: 1 answer could not be used"),
+        received[6]
+            .starts_with("the agent `reader` received no usable reply from its model: 1 reply could not be used"),
         "{received:?}"
     );
     assert!(received[6].contains("`value`: unknown variant `sad`"), "{received:?}");

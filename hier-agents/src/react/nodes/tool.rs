@@ -100,7 +100,7 @@ where
         return task.sent();
     }
     let open = task.state().part().open_calls();
-    open.first().map(|call| (*call).clone()).ok_or_else(|| {
-        NodeError::permanent("was reached without a call: the model has no open call of a tool in `messages`")
-    })
+    open.first()
+        .map(|call| (*call).clone())
+        .ok_or_else(|| NodeError::permanent("no tool call to execute: `messages` has no open call of the model"))
 }

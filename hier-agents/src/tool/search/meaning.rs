@@ -53,7 +53,8 @@ fn put(key: &str, text: &str) -> Op {
 }
 
 fn key(text: &str) -> Result<String, StoreError> {
-    let hash = codec::hash(text).map_err(|error| StoreError::Invalid(format!("a tool has no hash: {error}")))?;
+    let hash = codec::hash(text)
+        .map_err(|error| StoreError::Invalid(format!("cannot hash the description of a tool: {error}")))?;
     Ok(format!("{hash:032x}"))
 }
 

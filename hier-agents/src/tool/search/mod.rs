@@ -174,7 +174,7 @@ impl<'a> SearchableTools<'a> {
         let ranked = match store.filter(|store| store.searches_by_meaning()) {
             None => self.by_words(query),
             Some(store) => meaning::ranked(store, &self.tools, query).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "failed to search tools by meaning, searching by words");
+                tracing::warn!(%error, "failed to search tools by meaning; searching by words");
                 self.by_words(query)
             }),
         };

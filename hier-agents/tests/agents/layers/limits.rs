@@ -46,7 +46,7 @@ async fn run_ends_at_its_limit_and_the_next_starts_at_zero() {
         assert_eq!(model.call_count(), 2);
         assert_eq!(
             out.state().current_agent_report,
-            "No answer: the agent was ended: models answered 2 times in this run."
+            "No answer: the agent ended early: the run reached its limit of model calls (2)."
         );
         // The conversation can go on.
         assert_eq!(out.state().messages.last().unwrap().text(), "order 2");
@@ -144,7 +144,10 @@ async fn reporting_agent_ends_at_its_limit() {
     let out = desk.invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
     let received: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
     assert!(
-        received.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models answered 1 times")),
+        received
+            .iter()
+            .any(|text| text
+                .contains("[FORCED EXIT] the agent ended early: the run reached its limit of model calls (1)")),
         "{received:?}"
     );
     assert_eq!(out.ending(), Some(&AgentEnd::Report));

@@ -135,5 +135,5 @@ async fn fallback_returns_the_error_of_the_last_model() {
     let support = agent().layer(falling_back().or(|desk: &Desk| &desk.cheap)).compile().unwrap();
     let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
     let error = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap_err();
-    assert!(error.to_string().contains("`cheap` did not answer: busy"), "{error}");
+    assert!(error.to_string().contains("`cheap` is unavailable: busy"), "{error}");
 }

@@ -92,7 +92,10 @@ async fn edited_arguments_can_be_denied() {
     let out = desk.invoke(edit).thread("t").context(rest).await.unwrap();
     assert!(out.is_finished(), "no approval is requested again");
     let received = out.state().base.messages.get(2).unwrap().text();
-    assert_eq!(received, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
+    assert_eq!(
+        received,
+        "Error: the operator changed the arguments to {\"amount\":7}, which were refused: only even amounts"
+    );
     assert!(out.state().findings.is_empty());
 }
 
