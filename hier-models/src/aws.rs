@@ -23,7 +23,7 @@ use crate::transport::JSON;
 const SERVICE: &str = "bedrock";
 /// The environment variables with the region, in the order of their precedence.
 const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
-pub(crate) const NO_CREDENTIALS: &str = "no credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID` and \
+pub(crate) const NO_CREDENTIALS: &str = "no AWS credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID` and \
      `AWS_SECRET_ACCESS_KEY`, or pass a provider to `aws_credentials`";
 pub(crate) const NOT_OF_AWS: &str =
     "`aws_credentials` is a setting of models of Amazon Bedrock: remove it, or use `Model::bedrock`";
@@ -62,11 +62,11 @@ impl AwsRegion {
     /// Returns the name. Fails if the region is unknown, or if its name is not valid in a host name.
     pub(crate) fn name(&self) -> Result<&str, ModelFailure> {
         let Some(region) = &self.0 else {
-            return Err(ModelFailure::refused("no region: set `AWS_REGION`, or pass one to `aws_region`"));
+            return Err(ModelFailure::refused("no AWS region: set `AWS_REGION`, or pass one to `aws_region`"));
         };
         let is_valid = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-';
         if region.is_empty() || !region.bytes().all(is_valid) {
-            return Err(ModelFailure::refused(format!("invalid region `{region}`: write it as `us-east-1`")));
+            return Err(ModelFailure::refused(format!("invalid AWS region `{region}`: write a name like `us-east-1`")));
         }
         Ok(region)
     }

@@ -184,7 +184,9 @@ impl Embeddings {
                 Ok(mut vectors) => {
                     let (model, place, bytes) = (&self.0.server.name, place + 1, text.len());
                     tracing::warn!(model, place, bytes, length, "truncated a text that is too long to embed");
-                    return vectors.pop().ok_or_else(|| StoreError::Embedding("the answer has no vector".to_owned()));
+                    return vectors
+                        .pop()
+                        .ok_or_else(|| StoreError::Embedding("the server returned no vector".to_owned()));
                 }
                 Err(refusal) => error = refusal.error,
             }
@@ -243,9 +245,9 @@ impl EmbeddingEndpoint {
         let answer = server.send(&api.path(&server.name), |key| api.wire().headers(&server.name, key), &body).await?;
         let answer = transport::read_json(answer, server.timeout).await?;
         wire::check_no_error(&answer)?;
-        let vectors = api.read(&answer).ok_or_else(|| ModelFailure::bad_answer("no vectors found in the answer"))?;
+        let vectors = api.read(&answer).ok_or_else(|| ModelFailure::bad_answer("no vectors found in the response"))?;
         if vectors.len() != texts.len() {
-            let reason = format!("the answer has {} vectors for {} texts", vectors.len(), texts.len());
+            let reason = format!("the response has {} vectors for {} texts", vectors.len(), texts.len());
             return Err(ModelFailure::bad_answer(reason));
         }
         Ok(vectors)
@@ -335,7 +337,7 @@ impl Embedder for Embeddings {
 
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
         let mut vectors = self.vectors(&[text], EmbeddingPurpose::Query).await?;
-        vectors.pop().ok_or_else(|| StoreError::Embedding("the answer has no vector for the query".to_owned()))
+        vectors.pop().ok_or_else(|| StoreError::Embedding("the server returned no vector for the query".to_owned()))
     }
 }
 

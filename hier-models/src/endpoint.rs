@@ -51,7 +51,7 @@ impl ChatEndpoint {
             return Err(failure);
         }
         // The log omits the error text, because it may quote the request, and no layer has redacted the text.
-        tracing::warn!(model, count, "a model refused files: retrying without them");
+        tracing::warn!(model, count, "a model refused files; sending the request again without them");
         self.server.send(&path, headers, &body).await
     }
 

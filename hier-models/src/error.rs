@@ -61,7 +61,7 @@ impl ModelFailure {
     }
 
     pub(crate) fn cut_off() -> Self {
-        Self::unavailable("the stream ended before the answer did")
+        Self::unavailable("the stream ended before the reply was complete")
     }
 
     pub(crate) fn stalled(idle_timeout: Duration) -> Self {
@@ -76,13 +76,13 @@ impl ModelFailure {
 
     pub(crate) fn from_transport(error: &reqwest::Error, timeout: Duration) -> Self {
         if error.is_builder() {
-            return Self::refused(format!("the request cannot be made: {}", error_chain(error)));
+            return Self::refused(format!("the request cannot be built: {}", error_chain(error)));
         }
         if error.is_connect() {
             return Self::unavailable(format!("no connection: {}", error_chain(error)));
         }
         if error.is_timeout() {
-            let limit = format!("no answer within {timeout:?}, the limit set by `Model::timeout`");
+            let limit = format!("no reply within {timeout:?}, the limit set by `Model::timeout`");
             return Self::unavailable(limit);
         }
         Self::unavailable(error_chain(error))

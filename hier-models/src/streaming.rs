@@ -248,7 +248,7 @@ fn event_values(bytes: impl Stream<Item = Result<Bytes, ModelFailure>> + Send + 
             Ok(broken) => broken.0,
             Err(error) => ModelFailure::unavailable(error_chain(&*error)),
         },
-        other => ModelFailure::bad_answer(format!("unreadable event stream: {other}")),
+        other => ModelFailure::bad_answer(format!("the event stream of the server is invalid: {other}")),
     });
     let data = events.try_filter_map(|event| async move {
         let data = event.data.filter(|data| !data.trim().is_empty());

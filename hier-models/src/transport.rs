@@ -72,7 +72,7 @@ pub(crate) fn body_chunks(
         let chunk = chunk.map_err(|error| ModelFailure::from_transport(&error.without_url(), timeout))?;
         read = read.saturating_add(chunk.len());
         if read > LARGEST {
-            return Err(ModelFailure::bad_answer(format!("the answer is longer than {} MB", LARGEST >> 20)));
+            return Err(ModelFailure::bad_answer(format!("the response is longer than {} MB", LARGEST >> 20)));
         }
         Ok(chunk)
     })
@@ -87,7 +87,9 @@ pub(crate) async fn read_json(answer: Response, timeout: Duration) -> Result<Val
     }
     serde_json::from_slice(&body).map_err(|error| {
         let media_type = if media_type.is_empty() { "no type".to_owned() } else { format!("the type `{media_type}`") };
-        ModelFailure::bad_answer(format!("the answer has {media_type} and is not JSON: {error}"))
+        ModelFailure::bad_answer(format!(
+            "the response has {media_type} and is not JSON: {error}; check the URL of the server"
+        ))
     })
 }
 

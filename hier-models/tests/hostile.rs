@@ -91,8 +91,8 @@ async fn invalid_answers_are_reported() {
         (json!({ "error": "out of memory" }), "out of memory"),
         (json!({}), "no choice"),
         (json!({ "choices": [] }), "no choice"),
-        (json!({ "choices": [{ "message": null }] }), "neither text nor a call"),
-        (json!({ "choices": [{ "message": { "content": 5 } }] }), "neither text nor a call"),
+        (json!({ "choices": [{ "message": null }] }), "neither text nor a tool call"),
+        (json!({ "choices": [{ "message": { "content": 5 } }] }), "neither text nor a tool call"),
         (json!("hello"), "no choice"),
     ];
     for (body, received) in cases {

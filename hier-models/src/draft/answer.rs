@@ -80,10 +80,11 @@ impl AnswerDraft {
             _ if has_text && !matches!(self.finish, Some(FinishReason::Other(_))) => return Ok(()),
             Some(FinishReason::Stop | FinishReason::Length | FinishReason::ContentFilter) => return Ok(()),
             Some(reason) => reason.to_string(),
-            None => return Err(ModelFailure::bad_answer("the answer has neither text nor a call")),
+            None => return Err(ModelFailure::bad_answer("the reply has neither text nor a tool call")),
         };
         let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(": {comment}"));
-        let what = if has_text { "the answer has no readable call" } else { "the answer has neither text nor a call" };
+        let what =
+            if has_text { "the reply has no readable tool call" } else { "the reply has neither text nor a tool call" };
         let hint = UNREADABLE.contains(&&*reason).then(|| {
             format!("Your last answer could not be read ({reason}){comment}. Answer again, and call tools as they are declared.")
         });
@@ -95,6 +96,6 @@ impl AnswerDraft {
         let Err(error) = serde_json::from_str::<Value>(&self.text) else { return Ok(()) };
         let shown: String = self.text.chars().take(SHOWN).collect();
         let tail = if shown.len() < self.text.len() { "…" } else { "" };
-        Err(ModelFailure::bad_answer(format!("the answer is not the requested JSON ({error}): {shown}{tail}")))
+        Err(ModelFailure::bad_answer(format!("the reply is not the requested JSON ({error}): {shown}{tail}")))
     }
 }

@@ -211,7 +211,7 @@ impl AnswerDraft {
             self.thoughts.push(Thought::new(number, self.text.len()));
         }
         if place == MOST {
-            self.defect = Some(format!("the answer has more than {MOST} thoughts"));
+            self.defect = Some(format!("the reply has more than {MOST} parts of reasoning"));
         }
         &mut self.thoughts[place]
     }
@@ -226,7 +226,7 @@ impl AnswerDraft {
     pub(crate) fn add_call(&mut self, index: Option<u64>, id: &str, name: &str, args: Value) -> usize {
         let place = self.calls.len();
         if place == MOST {
-            self.defect = Some(format!("the answer has more than {MOST} calls"));
+            self.defect = Some(format!("the reply has more than {MOST} tool calls"));
             return place - 1;
         }
         self.attach_thoughts(ThoughtTarget::Call(place));
@@ -281,7 +281,7 @@ impl AnswerDraft {
         while !text.is_empty() {
             let call = &mut self.calls[place];
             let Some((own, rest)) = call.add(text) else {
-                self.defect = Some(format!("the answer has the arguments of the call of `{}` twice", call.name));
+                self.defect = Some(format!("the reply contains the arguments of the call of `{}` twice", call.name));
                 return;
             };
             if let Some(id) = call.unique_id.clone().filter(|_| !own.is_empty()) {

@@ -353,7 +353,7 @@ fn error_events_are_reported() {
     let failed = json!({ "status": "failed", "error": { "code": "server_error", "message": "a bad day" } });
     let cases: [(&dyn Dialect, String, &str); 8] = [
         (OPENAI, events(&[json!({ "error": { "message": "no credits" } })]), "no credits"),
-        (OPENAI, "data: [DONE]\n\n".to_owned(), "neither text nor a call"),
+        (OPENAI, "data: [DONE]\n\n".to_owned(), "neither text nor a tool call"),
         (
             ANTHROPIC,
             events(&[json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } })]),

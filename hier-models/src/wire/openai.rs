@@ -70,7 +70,7 @@ impl Dialect for OpenAi {
         check_no_error(answer)?;
         read_head(draft, answer);
         let choice =
-            list(answer, "choices").first().ok_or_else(|| ModelFailure::bad_answer("the answer has no choice"))?;
+            list(answer, "choices").first().ok_or_else(|| ModelFailure::bad_answer("the reply has no choice"))?;
         let message = field(choice, "message");
         read_text(draft, message);
         for call in list(message, "tool_calls") {

@@ -204,7 +204,7 @@ fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailur
             let reason = field(response, "incomplete_details").get("reason");
             finish_reason(reason).or(Some(FinishReason::Other("incomplete".to_owned())))
         }
-        status => return Err(ModelFailure::bad_answer(format!("the answer has the status `{status}`"))),
+        status => return Err(ModelFailure::bad_answer(format!("the reply has the status `{status}`"))),
     };
     let tokens = |path: &str| response.pointer(path).and_then(Value::as_u64);
     draft.set_usage(TokenCounts {

@@ -50,7 +50,7 @@ pub(super) fn finish_reason(value: Option<&Value>) -> Option<FinishReason> {
 pub(super) fn check_not_aborted(finish: Option<&FinishReason>) -> Result<(), ModelFailure> {
     match finish {
         Some(FinishReason::Other(reason)) if ABORTED.contains(&&**reason) => {
-            Err(ModelFailure::unavailable(format!("the provider aborted the answer (`{reason}`)")))
+            Err(ModelFailure::unavailable(format!("the provider aborted the reply (`{reason}`)")))
         }
         _ => Ok(()),
     }

@@ -79,10 +79,10 @@ async fn invalid_vectors_are_reported() {
     let vector = |index: u8| json!({ "index": index, "embedding": [1.0] });
     let cases = [
         (json!({ "data": [vector(0)] }), "1 vectors for 2 texts"),
-        (json!({ "data": [vector(0), vector(0)] }), "no vectors found in the answer"),
-        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors found in the answer"),
+        (json!({ "data": [vector(0), vector(0)] }), "no vectors found in the response"),
+        (json!({ "data": [vector(0), { "index": 1, "embedding": ["x"] }] }), "no vectors found in the response"),
         (json!({ "error": { "message": format!("no credits for {KEY}") } }), "no credits for [the key]"),
-        (json!({}), "no vectors found in the answer"),
+        (json!({}), "no vectors found in the response"),
     ];
     for (body, received) in cases {
         let server = Server::start([reply(&body)]).await;
@@ -162,14 +162,14 @@ async fn text_that_cannot_be_embedded_is_named() {
         time_to_live: None,
     };
     let error = store.batch(vec![put("a", "fine"), put("b", ""), put("c", "bad")]).await.unwrap_err().to_string();
-    assert!(error.contains("of the item `c` in `all`") && error.contains("a text is bad"), "{error}");
+    assert!(error.contains("item `c` in namespace `all`") && error.contains("a text is bad"), "{error}");
     store.batch(vec![put("a", "fine"), put("b", " "), put("d", "")]).await.unwrap();
     assert_eq!(server.asked().last().unwrap().body["input"], json!(["fine"]), "blank texts have no vectors");
     assert!(store.get(["all"], "b").await.unwrap().is_some(), "and are stored all the same");
 
     let model = Embeddings::at(&server.url, "m");
     let error = model.embed(vec!["fine".to_owned(), String::new()]).await.unwrap_err().to_string();
-    assert_eq!(error, "text 2 could not be embedded: it is blank: remove it");
+    assert_eq!(error, "cannot embed text 2: it is blank: remove it");
     let server = Server::start([failed(401, "", "who are you?")]).await;
     let error = Embeddings::at(&server.url, "m").embed(texts(9)).await.unwrap_err().to_string();
     assert!(error.contains("who are you?"), "{error}");

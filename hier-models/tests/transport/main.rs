@@ -123,7 +123,7 @@ async fn attempts_are_bounded_and_report_the_last_error() {
     let server = Server::start([failed(500, "", "one"), Reply::Nothing, failed(500, "", "three")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
-    assert_eq!(error.to_string(), "the model `m` did not answer: HTTP status 500 Internal Server Error: three");
+    assert_eq!(error.to_string(), "the model `m` is unavailable: HTTP status 500 Internal Server Error: three");
     assert_eq!(server.asked().len(), 3);
 }
 
@@ -132,7 +132,7 @@ async fn permanent_failure_is_not_retried() {
     let server = Server::start([failed(400, "", "no such model"), said("never")]).await;
     let error = Model::at(&server.url, "m").retry(quick()).chat(ask("hello")).await.unwrap_err();
     assert!(matches!(error, ModelError::Refused { .. }), "{error:?}");
-    assert_eq!(error.to_string(), "the model `m` refused: HTTP status 400 Bad Request: no such model");
+    assert_eq!(error.to_string(), "the request to the model `m` failed: HTTP status 400 Bad Request: no such model");
     assert_eq!(server.asked().len(), 1);
 }
 

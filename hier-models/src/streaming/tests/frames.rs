@@ -125,7 +125,7 @@ fn early_end_is_temporary() {
                 assert!(end < complete, "{end} of {complete}");
                 assert_eq!(
                     (failure.kind, &*failure.reason),
-                    (FailureKind::Unavailable, "the stream ended before the answer did")
+                    (FailureKind::Unavailable, "the stream ended before the reply was complete")
                 );
             }
         }

@@ -153,7 +153,7 @@ fn region_decides_the_url() {
 async fn wrong_region_is_refused() {
     let model = Model::bedrock(CLAUDE).aws_region("evil.example/").aws_credentials(credentials());
     let error = model.chat(ask("hello")).await.unwrap_err().to_string();
-    assert!(error.contains("invalid region `evil.example/`: write it as `us-east-1`"), "{error}");
+    assert!(error.contains("invalid AWS region `evil.example/`: write a name like `us-east-1`"), "{error}");
 }
 
 #[tokio::test]
@@ -269,9 +269,9 @@ async fn environment_has_region_credentials_and_key() {
     check_signature(&server.asked()[1], "eu-central-1");
     assert_eq!(header(&server.asked()[2], "authorization"), Some("Bearer bedrock-api-key-1"));
     for (url, variables, error) in [
-        (&*server.url, &newer[..], "no credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID`"),
-        (&*server.url, &signed[..], "no region: set `AWS_REGION`, or pass one to `aws_region`"),
-        ("", &key[..], "no region: set `AWS_REGION`, or pass one to `aws_region`"),
+        (&*server.url, &newer[..], "no AWS credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID`"),
+        (&*server.url, &signed[..], "no AWS region: set `AWS_REGION`, or pass one to `aws_region`"),
+        ("", &key[..], "no AWS region: set `AWS_REGION`, or pass one to `aws_region`"),
     ] {
         let output = in_environment(url, variables).await;
         assert!(output.contains(error) && !output.contains(SECRET), "{output}");
