@@ -33,7 +33,7 @@ pub enum McpError {
     /// The connection ended before the response arrived. The server may have executed the request. The client does not
     /// repeat it.
     #[error(
-        "the MCP server `{server}` disconnected during `{request}`: it may have executed the request, which is not repeated{stderr}"
+        "the MCP server `{server}` disconnected during `{request}`, and may have executed it, so hier does not repeat it{stderr}"
     )]
     Ended {
         /// The name of the server.
@@ -44,7 +44,7 @@ pub enum McpError {
         stderr: String,
     },
     /// The response did not arrive in time. The server may have executed the request.
-    #[error("the MCP server `{server}` did not answer `{request}` within {} ms", after.as_millis())]
+    #[error("the MCP server `{server}` did not respond to `{request}` within {} ms, and may have executed it", after.as_millis())]
     Timeout {
         /// The name of the server.
         server: String,
@@ -66,7 +66,7 @@ pub enum McpError {
         message: String,
     },
     /// The response of the server is invalid.
-    #[error("invalid answer of the MCP server `{server}` to `{request}`: {reason}")]
+    #[error("invalid response of the MCP server `{server}` to `{request}`: {reason}")]
     BadAnswer {
         /// The name of the server.
         server: String,
@@ -108,7 +108,7 @@ impl McpError {
                 Self::Ended { server, request, stderr: stderr() }
             }
             error if error.is_authorization_required() => {
-                let reason = "it refuses the token: authorize the client again".to_owned();
+                let reason = "the server rejects the token: authorize the client again".to_owned();
                 Self::Authorization { server, reason, scope: None }
             }
             ServiceError::TransportSend(error) if let Some(scope) = missing_scope(&error) => {

@@ -32,7 +32,7 @@ impl SealKey {
     pub(crate) fn random() -> Result<Self, McpError> {
         let key = chacha20poly1305::Key::try_generate();
         key.map(|key| Self(XChaCha20Poly1305::new(&key)))
-            .map_err(|error| McpError::Serve(format!("the system has no random numbers: {error}")))
+            .map_err(|error| McpError::Serve(format!("cannot get random numbers from the operating system: {error}")))
     }
 }
 

@@ -62,7 +62,8 @@ impl McpClient {
             round = CallRound { responses: self.answer_questions(&requests, tool, run).await?, state, ..round };
         }
         Err(NodeError::permanent(format!(
-            "the MCP server `{}` asked for input {} times during one call of `{tool}`: the limit of `max_rounds`",
+            "the MCP server `{}` asked for input {} times during one call of `{tool}`, the limit of `max_rounds`: raise \
+             the limit if the server needs more rounds",
             self.0.name, self.0.options.rounds
         )))
     }
@@ -98,8 +99,8 @@ impl McpClient {
         match (made, refused) {
             (Ok(RoundReply::Done { failed: true, .. } | RoundReply::Refused(_)) | Err(_), Some(asked)) => {
                 Err(NodeError::permanent(format!(
-                    "the MCP server `{}` sent `{asked}` in the middle of `{}`, as protocols before 2026-07-28 do. A durable run \
-                     cannot answer it, since another process may resume the run. Use a server with protocol 2026-07-28, or call \
+                    "the MCP server `{}` sent `{asked}` in the middle of `{}`, as protocols before 2026-07-28 do, but a durable run \
+                     cannot answer it, because another process may resume the run: use a server with protocol 2026-07-28, or call \
                      the tool in a run without a checkpointer",
                     self.0.name, round.tool
                 )))
@@ -150,7 +151,7 @@ impl McpClient {
             }
             CallToolResponse::InputRequired(asked) => RoundReply::asked(asked).map_err(bad),
             CallToolResponse::Task(made) => StartedTask::new(made.task).map(RoundReply::Task).map_err(bad),
-            _ => Err(bad("its kind is unknown".to_owned())),
+            _ => Err(bad("the kind of the result is unknown".to_owned())),
         }
     }
 }

@@ -96,8 +96,13 @@ impl ServerConnection {
                 }
             }
         };
-        let late =
-            || failed(format!("it did not start within {} ms{}", options.timeout.as_millis(), tail.last_output()));
+        let late = || {
+            failed(format!(
+                "it did not start within {} ms, the limit of `timeout`{}",
+                options.timeout.as_millis(),
+                tail.last_output()
+            ))
+        };
         let service = timeout(options.timeout, opened).await.map_err(|_| late())??;
         let mut connection = Self { service, tail, stale, reports_changes: Arc::default(), listener: None };
         connection.subscribe(options.timeout);

@@ -92,7 +92,7 @@ impl ServerRequestHandler {
                 callbacks.refused.push(what.to_owned());
                 return Err(ErrorData::invalid_request(
                     format!(
-                        "`{what}` cannot be answered in the middle of this call: another process may resume its run"
+                        "this client cannot answer `{what}` during this call, because another process may resume the run"
                     ),
                     None,
                 ));

@@ -138,7 +138,7 @@ impl McpClient {
     }
 
     fn input_refused(&self, request: String) -> McpError {
-        let reason = "it asks for input, which only tools may do".to_owned();
+        let reason = "the server asked for input, which only tools may do".to_owned();
         McpError::BadAnswer { server: self.0.name.clone(), request, reason }
     }
 

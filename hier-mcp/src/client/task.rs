@@ -62,7 +62,8 @@ impl McpClient {
             Box::pin(run.step_for(&answering, &answers, async |answers| self.deliver(tool, answers).await)).await?;
         }
         Err(NodeError::permanent(format!(
-            "the MCP server `{name}` asked for input {} times during one task of `{tool}`: the limit of `max_rounds`",
+            "the MCP server `{name}` asked for input {} times during one task of `{tool}`, the limit of `max_rounds`: \
+             raise the limit if the server needs more rounds",
             self.0.options.rounds
         )))
     }
@@ -82,7 +83,7 @@ impl McpClient {
                     interval = poll_interval(known.poll_interval_ms);
                 }
                 Err(error) if is_passing(&error) && heard.elapsed() < self.0.options.call_timeout => {
-                    tracing::debug!(server = self.0.name, tool, %error, "failed to read a task: trying again");
+                    tracing::debug!(server = self.0.name, tool, %error, "failed to read the state of a task; trying again");
                 }
                 Err(error) => return Err(self.lost(tool, error)),
             }
@@ -134,7 +135,7 @@ impl McpClient {
             }
             TaskPayload::Failed { error } => Ok(Some(RoundReply::Refused(message(&error)))),
             TaskPayload::Cancelled => Ok(Some(RoundReply::Refused("the server cancelled the call".to_owned()))),
-            _ => Err(bad("its status is unknown".to_owned())),
+            _ => Err(bad("the status of the task is unknown".to_owned())),
         }
     }
 
@@ -151,8 +152,8 @@ impl McpClient {
     fn lost(&self, tool: &str, error: McpError) -> NodeError {
         match error {
             McpError::Refused { message, .. } => NodeError::permanent(format!(
-                "the MCP server `{}` no longer has the task of `{tool}`: {message}. Its effect is unknown, and the call is \
-                 not repeated",
+                "the MCP server `{}` no longer has the task of `{tool}`: {message}; the task may have had effects, so hier \
+                 does not repeat the call",
                 self.0.name
             )),
             error => error.into_node_error(),
@@ -170,7 +171,7 @@ impl McpClient {
             async move { connection.peer().cancel_task(params).await }
         });
         if let Err(error) = cancelled.await {
-            tracing::warn!(server = self.0.name, %error, "failed to cancel a task, which continues at the server");
+            tracing::warn!(server = self.0.name, %error, "failed to cancel a task: the server continues it");
         }
     }
 }

@@ -123,7 +123,7 @@ impl SealedItems {
             loop {
                 match change.write(Some(&sealed)).await {
                     Ok(true) => return Ok(()),
-                    Ok(false) => return Err(failed(&"another process changed the tokens meanwhile: try again")),
+                    Ok(false) => return Err(failed(&"another process changed the tokens at the same time: try again")),
                     Err(error) => self.changes.set_save_error(error.to_string()),
                 }
                 sleep(pause).await;
@@ -132,14 +132,15 @@ impl SealedItems {
         };
         let stored = timeout(SAVE_LIMIT, attempts).await.unwrap_or_else(|_| Err(self.unsaved_error()));
         if let Err(error) = &stored {
-            tracing::warn!(server = self.store.url, %error, "new tokens are not stored");
+            tracing::warn!(server = self.store.url, %error, "failed to store new tokens: other processes and later starts \
+                may need a new authorization");
         }
         self.changes.set_unsaved(None);
         stored
     }
 
     fn unsaved_error(&self) -> AuthError {
-        failed(&self.changes.save_error().unwrap_or_else(|| "the store does not answer".to_owned()))
+        failed(&self.changes.save_error().unwrap_or_else(|| "the store does not respond".to_owned()))
     }
 }
 

@@ -234,13 +234,17 @@ impl McpAuth {
         let client = self.client().await?;
         let mut manager = client.auth_manager.lock().await;
         let Some(begun) = StateStore::load(&self.0.items, &csrf_token).await? else {
-            let why = "the URL belongs to no authorization that has begun, or it was used already";
+            let why = "the URL does not belong to an open authorization, or was already used: begin again with \
+                `McpAuth::authorization_url`";
             return Err(refused(why.to_owned()));
         };
         // Another process may have begun the authorization.
         let found = self.discover(&mut manager, &client.http_client).await?;
         if begun.expected_issuer != found.issuer {
-            return Err(refused("the server names another authorization server by now: begin again".to_owned()));
+            return Err(refused(
+                "the server now names another authorization server: begin again with `McpAuth::authorization_url`"
+                    .to_owned(),
+            ));
         }
         let _guard = self.0.items.guard().await?;
         let known = self.known_client(&found).await?.ok_or(AuthError::AuthorizationRequired)?;
@@ -301,7 +305,9 @@ impl McpAuth {
     pub(crate) fn missing(&self) -> McpError {
         let server = self.url().to_owned();
         let reason = match &self.0.options.client {
-            Some((id, _)) if self.0.options.is_machine => format!("it refuses the token of the client `{id}`"),
+            Some((id, _)) if self.0.options.is_machine => {
+                format!("the server rejects the token of the client `{id}`: check its secret and scopes")
+            }
             _ => "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned(),
         };
         McpError::Authorization { server, reason, scope: None }
@@ -312,7 +318,8 @@ impl McpAuth {
         match error {
             AuthError::AuthorizationRequired => self.missing(),
             AuthError::NoAuthorizationSupport => {
-                let reason = "it publishes no metadata for OAuth".to_owned();
+                let reason =
+                    "the server publishes no OAuth metadata: check its URL, or pass a token with `bearer`".to_owned();
                 McpError::Authorization { server, reason, scope: None }
             }
             error if is_passing(&error) => McpError::Connect { server, reason },
@@ -374,8 +381,8 @@ impl McpAuth {
         {
             let (before, now) = (before.as_deref().unwrap_or_default(), issuer.unwrap_or_default());
             return Err(AuthError::AuthorizationFailed(format!(
-                "the client `{id}` is registered at `{before}`, and the server now names `{now}`: call `McpAuth::forget` \
-                 if you trust it"
+                "the client `{id}` is registered at `{before}`, but the server now names `{now}`: call `McpAuth::forget` \
+                 if you trust the new authorization server"
             )));
         }
         let redirect = self.0.options.redirect.clone();

@@ -83,7 +83,7 @@ impl GraphCalls {
 
     async fn delete_thread(&self, thread: &str) {
         if let Err(error) = self.saver.delete_thread(thread).await {
-            tracing::warn!(thread, %error, "cannot delete the thread of a call that has ended");
+            tracing::warn!(thread, %error, "failed to delete the thread of a call that has ended: delete the thread in the store");
         }
     }
 

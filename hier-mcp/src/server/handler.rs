@@ -314,7 +314,7 @@ impl ClientRequestHandler {
                 serde_json::from_value(elicitation::request(question)).map_err(|error| error.to_string())?;
             let answer = context.peer.send_request(ServerRequest::ElicitRequest(request)).await;
             let ClientResult::ElicitResult(answer) = answer.map_err(|error| error.to_string())? else {
-                return Err("the client did not answer".to_owned());
+                return Err("the client returned no answer to the question".to_owned());
             };
             responses.insert(key, serde_json::to_value(answer).map_err(|error| error.to_string())?);
         }

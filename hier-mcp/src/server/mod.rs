@@ -317,7 +317,7 @@ impl McpServer {
         // With Nagle's algorithm, each event would wait 40 ms for the acknowledgement of the previous one.
         let listener = listener.tap_io(|connection| {
             if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "cannot set TCP_NODELAY: the answers of this connection will be slow");
+                tracing::debug!(%error, "failed to set TCP_NODELAY: responses on this connection will be slow");
             }
         });
         axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await.map_err(failed)

@@ -20,7 +20,8 @@ impl ChangeBase {
     async fn read(items: &ItemStore) -> Result<Self, AuthError> {
         let read = [FreeItem::Client.into(), StoredItem::Tokens].map(|item| items.read_op(item, None));
         let read = <[_; 2]>::try_from(items.batch(read.to_vec()).await?);
-        let [client, tokens] = read.map_err(|_| failed(&"the store returned too few results"))?;
+        let [client, tokens] =
+            read.map_err(|_| failed(&"the store returned too few results: fix its implementation of `batch`"))?;
         Ok(Self { client: client.map(|item| item.value), tokens: tokens.map(|item| item.value) })
     }
 
@@ -85,7 +86,7 @@ impl TokenChange {
     /// them meanwhile.
     pub(in super::super) async fn write(&self, tokens: Option<&Map<String, Value>>) -> Result<bool, AuthError> {
         if !self.items.regain_mark(&self.mark).await? {
-            return Err(failed(&"another process is changing the tokens"));
+            return Err(failed(&"another process is changing the tokens: try again"));
         }
         let stored = ChangeBase::read(&self.items).await?;
         // Equal tokens mean that an earlier attempt succeeded and its result was lost.

@@ -55,5 +55,5 @@ async fn old_servers_questions_are_refused_in_durable_runs() {
     let context = desk(&client, [Message::call("live", json!({}))]);
     let failed = helper.invoke(Message::user("Go.")).thread("t").context(context).await.unwrap_err().to_string();
     assert!(failed.contains("sent `elicitation/create` in the middle of `live`"), "{failed}");
-    assert!(failed.contains("A durable run cannot answer it"), "{failed}");
+    assert!(failed.contains("a durable run cannot answer it"), "{failed}");
 }

@@ -69,7 +69,7 @@ async fn call_of_a_dying_server_is_not_repeated() {
     let client = peer(&counts).build().unwrap();
     let failed = called(&client, "crash", json!({})).await.unwrap_err().to_string();
     assert!(failed.contains("the MCP server `peer` disconnected during `tools/call crash`"), "{failed}");
-    assert!(failed.contains("it may have executed the request, which is not repeated"), "{failed}");
+    assert!(failed.contains("and may have executed it, so hier does not repeat it"), "{failed}");
     assert_eq!(called(&client, "echo", json!({"text": "again"})).await.unwrap(), "again");
     assert_eq!(counts.done(), ["start", "crash -", "start", "echo -"]);
 }
@@ -79,7 +79,7 @@ async fn slow_call_times_out_and_is_cancelled() {
     let counts = Counts::new();
     let client = peer(&counts).call_timeout(Duration::from_millis(100)).build().unwrap();
     let failed = called(&client, "slow", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("did not answer `tools/call slow` within 100 ms"), "{failed}");
+    assert!(failed.contains("did not respond to `tools/call slow` within 100 ms"), "{failed}");
     counts.wait_for("cancelled").await;
 }
 

@@ -142,7 +142,7 @@ async fn result_of_a_task_is_that_of_the_call() {
     assert_eq!(called(&client, "print", json!({})).await.unwrap(), "Error: the server cancelled the call");
     set(&office, json!({"status": "completed", "result": {"content": 7}}));
     let failed = called(&client, "print", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("invalid answer of the MCP server `office` to `tasks/get of print`"), "{failed}");
+    assert!(failed.contains("invalid response of the MCP server `office` to `tasks/get of print`"), "{failed}");
 }
 
 /// The connection fails, then the process ends, then the task does.
@@ -205,12 +205,15 @@ async fn lost_and_endless_tasks_are_errors() {
     let (office, builder) = serve().await;
     office.lock().unwrap().lost = true;
     let failed = called(&builder().build().unwrap(), "print", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("no longer has the task of `print`: Task not found. Its effect is unknown"), "{failed}");
+    assert!(
+        failed.contains("no longer has the task of `print`: Task not found; the task may have had effects"),
+        "{failed}"
+    );
     office.lock().unwrap().lost = false;
 
     let client = builder().task_timeout(Duration::from_millis(200)).build().unwrap();
     let failed = called(&client, "print", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("did not answer `tasks/get of print` within 200 ms"), "{failed}");
+    assert!(failed.contains("did not respond to `tasks/get of print` within 200 ms"), "{failed}");
     assert_eq!(count(&office, "tasks/cancel"), 1);
 
     // A server that stays away.

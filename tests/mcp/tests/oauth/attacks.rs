@@ -96,7 +96,7 @@ async fn tokens_are_never_sent_to_another_authorization_server() {
     assert!(!auth.is_authorized().await.unwrap());
     // An authorization that began at the other server cannot be completed here.
     let refused = auth.finish(&visit(&begun).await).await.unwrap_err().to_string();
-    assert!(refused.contains("names another authorization server by now: begin again"), "{refused}");
+    assert!(refused.contains("now names another authorization server: begin again"), "{refused}");
     authorized(&auth).await;
     assert_eq!(read(&client).await.unwrap(), "Be kind.");
     assert_eq!((server.lock().unwrap().refused, other.lock().unwrap().refused), (0, 0));
@@ -112,7 +112,7 @@ async fn secret_of_a_client_stays_with_its_authorization_server() {
     moved(&server).await;
     let refused = auth.authorization_url().await.unwrap_err().to_string();
     assert!(refused.contains("the client `desk` is registered at"), "{refused}");
-    assert!(refused.contains("call `McpAuth::forget` if you trust it"), "{refused}");
+    assert!(refused.contains("call `McpAuth::forget` if you trust the new"), "{refused}");
     assert!(!refused.contains("secret"), "{refused}");
     auth.forget().await.unwrap();
     authorized(&auth).await;

@@ -25,7 +25,7 @@ async fn metadata_at_a_private_address_are_not_read() {
         server.lock().unwrap().metadata = Some(address.to_owned());
         let auth = McpAuth::builder(&url, REDIRECT).build().unwrap();
         let refused = auth.authorization_url().await.unwrap_err().to_string();
-        assert!(refused.contains("it publishes no metadata for OAuth"), "{refused}");
+        assert!(refused.contains("the server publishes no OAuth metadata"), "{refused}");
     }
     server.lock().unwrap().has_no_metadata = false;
     server.lock().unwrap().metadata = None;

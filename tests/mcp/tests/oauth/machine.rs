@@ -54,7 +54,7 @@ async fn refused_machine_is_described() {
     server.lock().unwrap().trusted = Some(serve().await.0);
     let refused = read(&client(&url, &auth)).await.unwrap_err();
     assert!(matches!(&refused, McpError::Authorization { .. }), "{refused}");
-    assert!(refused.to_string().contains("it refuses the token of the client `desk`"), "{refused}");
+    assert!(refused.to_string().contains("the server rejects the token of the client `desk`"), "{refused}");
 }
 
 #[tokio::test]
@@ -68,6 +68,9 @@ async fn secret_of_a_machine_stays_with_its_authorization_server() {
     other.lock().unwrap().resource.clone_from(&url);
     server.lock().unwrap().issuer = other.lock().unwrap().base.clone();
     let refused = read(&client(&machine().unwrap())).await.unwrap_err().to_string();
-    assert!(refused.contains("call `McpAuth::forget` if you trust it") && !refused.contains("secret"), "{refused}");
+    assert!(
+        refused.contains("call `McpAuth::forget` if you trust the new") && !refused.contains("secret"),
+        "{refused}"
+    );
     assert!(other.lock().unwrap().granted.is_empty());
 }

@@ -123,10 +123,10 @@ async fn wrong_returns_are_refused() {
     assert!(said.contains("access_denied: No."), "{said}");
     assert!(refused(format!("{REDIRECT}?state=1")).await.contains("missing code"));
     let said = refused(format!("{REDIRECT}?code=1&state=unknown")).await;
-    assert!(said.contains("belongs to no authorization that has begun"), "{said}");
+    assert!(said.contains("does not belong to an open authorization"), "{said}");
     let returned = visit(&began).await;
     auth.finish(&returned).await.unwrap();
-    assert!(refused(returned).await.contains("or it was used already"));
+    assert!(refused(returned).await.contains("or was already used"));
     assert!(auth.is_authorized().await.unwrap());
 }
 
@@ -136,7 +136,7 @@ async fn mistakes_of_options_and_servers_are_described() {
     server.lock().unwrap().has_no_metadata = true;
     let auth = McpAuth::builder(&url, REDIRECT).build().unwrap();
     let said = auth.authorization_url().await.unwrap_err().to_string();
-    assert!(said.contains("it publishes no metadata for OAuth"), "{said}");
+    assert!(said.contains("the server publishes no OAuth metadata"), "{said}");
     let said = McpAuth::builder("shop", REDIRECT).build().unwrap_err().to_string();
     assert!(said.contains("the URL `shop`"), "{said}");
     let said = McpClient::http("shop", "https://other.example").oauth(&auth).build().unwrap_err().to_string();
