@@ -131,7 +131,7 @@ async fn continues<S: Checkpointer>(
     let received = |result: Result<u64, SaverError>| {
         let error = result.expect_err("an unreadable row is an error").to_string();
         assert!(
-            error.contains("`a`") && error.contains("`c`") && error.contains("the other threads were done"),
+            error.contains("`a`") && error.contains("`c`") && error.contains("the other threads were processed"),
             "{error}"
         );
     };
@@ -169,7 +169,7 @@ async fn goes_past_rows<S: RunStore>(
     let both = open(3, Some(2)).await;
     for _ in 0..2 {
         let error = reencrypt(&both).await.expect_err("an unreadable row is an error").to_string();
-        for part in ["row `theirs` of `run_threads`", "2 more rows cannot be read", "the other rows were done"] {
+        for part in ["row `theirs` of `run_threads`", "2 more rows cannot be read", "the other rows were processed"] {
             assert!(error.contains(part), "{error}");
         }
     }
@@ -247,10 +247,10 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     assert_eq!(runs().await.expect("a readable row").len(), 1);
     change("update runs set thread = case thread when 'alice' then 'bob' else 'alice' end");
     let error = runs().await.expect_err("it is bob's").to_string();
-    assert!(error.contains("belongs to another thread"), "{error}");
+    assert!(error.contains("contains a run of another thread"), "{error}");
     let next = NewRun::new("alice", "desk", Request::default());
     let error = saver.driver().create_run(next).await.expect_err("it is bob's").to_string();
-    assert!(error.contains("belongs to another thread") && error.contains("alice"), "{error}");
+    assert!(error.contains("contains a run of another thread") && error.contains("alice"), "{error}");
     change("update mail set signal = 'rejected' where thread = 'alice'");
     is_damage(saver.messages("alice").await);
     assert_eq!(saver.messages("bob").await.expect("a readable row").len(), 1);

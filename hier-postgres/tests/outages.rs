@@ -247,7 +247,7 @@ async fn held_lock_is_awaited() {
     let hasty = Postgres::options().schema("locked").retry_for(Duration::from_millis(100));
     let hasty = hasty.connect(&own).await.expect("the server");
     let error = hasty.commit(&lease, vec![record].into()).await.expect_err("it is locked").to_string();
-    assert!(error.contains("raise the user's `lock_timeout`"), "{error}");
+    assert!(error.contains("raise the `lock_timeout` of the database user"), "{error}");
 }
 
 /// As a standby after a failover.

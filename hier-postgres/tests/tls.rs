@@ -78,11 +78,11 @@ async fn server_with_an_invalid_certificate_is_refused() {
     let (server, root) = encrypted().await;
     let url = &server.url;
     let unknown = refused(&format!("{url}?sslmode=require")).await;
-    assert!(unknown.contains("not accepted") && unknown.contains("sslrootcert=FILE"), "{unknown}");
+    assert!(unknown.contains("rejects the certificate") && unknown.contains("sslrootcert=FILE"), "{unknown}");
     let of_another = url.replace("127.0.0.1", "desk.example");
     let other = refused(&format!("{of_another}?hostaddr=127.0.0.1&sslmode=require&sslrootcert={root}")).await;
     assert!(other.contains("desk.example") && other.contains("the host as the certificate does"), "{other}");
-    for (file, said) in [("/no/such/file.pem", "/no/such/file.pem"), (file!(), "it has no certificate")] {
+    for (file, said) in [("/no/such/file.pem", "/no/such/file.pem"), (file!(), "it contains no certificate")] {
         let path =
             if file == file!() { format!("{}/tests/tls.rs", env!("CARGO_MANIFEST_DIR")) } else { file.to_owned() };
         let reason = refused(&format!("{url}?sslmode=require&sslrootcert={path}")).await;
@@ -95,5 +95,8 @@ async fn server_with_an_invalid_certificate_is_refused() {
 async fn unencrypted_server_is_refused_with_sslmode_require() {
     let url = server();
     let reason = refused(&format!("{url}?sslmode=require")).await;
-    assert!(reason.contains("does not encrypt: set `ssl = on` in it, or remove `sslmode`"), "{reason}");
+    assert!(
+        reason.contains("does not support encryption: set `ssl = on` in `postgresql.conf`, or remove `sslmode`"),
+        "{reason}"
+    );
 }

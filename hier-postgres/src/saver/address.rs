@@ -25,8 +25,8 @@ pub(crate) enum Roots {
 impl fmt::Display for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::System => f.write_str("the roots of this machine"),
-            Self::File(path) => write!(f, "the roots in `{path}`"),
+            Self::System => f.write_str("the root certificates of this machine"),
+            Self::File(path) => write!(f, "the root certificates in `{path}`"),
         }
     }
 }
@@ -39,21 +39,32 @@ impl DatabaseUrl {
         let mut config: Config = url.parse().map_err(|_| {
             unusable(
                 "the database",
-                "its URL cannot be read: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, encode what is special in a \
-                password, and leave out parameters that are not known here, as `sslcert` and `sslkey` are",
+                "its URL is invalid: write `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, percent-encode special characters \
+                of the password, and remove unsupported parameters such as `sslcert` and `sslkey`",
             )
         })?;
         let place = place(&config);
         let wanted = !matches!(config.get_ssl_mode(), SslMode::Disable | SslMode::Prefer);
         let direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         if prefers {
-            let hint = "write `sslmode=require`, which encrypts, or `sslmode=disable`, which does not";
-            return Err(unusable(&place, format!("its URL has `sslmode=prefer`, which may not encrypt: {hint}")));
+            let hint = "write `sslmode=require` to encrypt, or `sslmode=disable` to connect without encryption";
+            return Err(unusable(
+                &place,
+                format!("its URL has `sslmode=prefer`, which does not guarantee encryption: {hint}"),
+            ));
         }
         let roots = match (wanted, file) {
-            (false, Some(_)) => return Err(unusable(&place, "its URL has `sslrootcert`: add `sslmode=require` to it")),
+            (false, Some(_)) => {
+                return Err(unusable(
+                    &place,
+                    "its URL has `sslrootcert` but does not require encryption: add `sslmode=require` to the URL",
+                ));
+            }
             (false, None) if direct => {
-                return Err(unusable(&place, "its URL has `sslnegotiation=direct`: add `sslmode=require` to it"));
+                return Err(unusable(
+                    &place,
+                    "its URL has `sslnegotiation=direct` but does not require encryption: add `sslmode=require` to the URL",
+                ));
             }
             (true, Some(file)) if file != "system" => Some(Roots::File(file)),
             (true, _) => Some(Roots::System),
@@ -66,7 +77,7 @@ impl DatabaseUrl {
         if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
             return Err(unusable(
                 &place,
-                "its URL asks for encryption: name the host as the certificate of the server does",
+                "its URL requires encryption but has no host name: write the host name of the server's certificate as the host",
             ));
         }
         let roots = roots.filter(|_| !local);

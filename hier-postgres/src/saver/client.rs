@@ -80,7 +80,7 @@ impl PooledClient {
         statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, PostgresFault> {
         let Some(object) = &self.object else {
-            return Err(PostgresFault::NoConnection("the connection was closed".to_owned()));
+            return Err(PostgresFault::NoConnection("the connection to the server was closed".to_owned()));
         };
         self.open.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.limit, statement(object)).await;

@@ -90,8 +90,9 @@ fn check_size(batch: &Batch, thread: &str) -> Result<(), SaverError> {
     if bytes <= STATEMENT_BYTES {
         return Ok(());
     }
-    let hint = "keep long values elsewhere, or store each step by itself (`Durability::Sync` or `Async`)";
-    let reason = format!("a commit of thread `{thread}` has {bytes} bytes, but Postgres accepts {STATEMENT_BYTES}");
+    let hint = "store long values elsewhere, or use `Durability::Sync` or `Durability::Async`, which store each superstep by itself";
+    let reason =
+        format!("a commit of thread `{thread}` has {bytes} bytes, but Postgres accepts at most {STATEMENT_BYTES}");
     Err(SaverError::Invalid(format!("{reason}: {hint}")))
 }
 

@@ -30,10 +30,10 @@ impl From<PoolError> for PostgresFault {
         match error {
             PoolError::Backend(error) => Self::Sql(error),
             PoolError::Timeout(TimeoutType::Wait) => Self::NoConnection(
-                "all connections are in use: allow more with `PostgresOptions::connections`".to_owned(),
+                "all connections of the pool are in use: allow more with `PostgresOptions::connections`".to_owned(),
             ),
             PoolError::Timeout(TimeoutType::Create) => Self::NoConnection(
-                "the server accepted no connection in time: check that it runs, or raise `connect_timeout` in the URL"
+                "the server accepted no connection in time: check that the server runs, or raise `connect_timeout` in the URL"
                     .to_owned(),
             ),
             other => Self::NoConnection(other.to_string()),
@@ -159,12 +159,15 @@ fn certificate(_: &tokio_postgres::Error) -> Option<String> {
 
 fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
     if let Some(reason) = certificate(&error) {
-        let hint = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
-        return unusable(place, format!("the certificate of the server is not accepted ({reason}): {hint}"));
+        let hint = "set `sslrootcert=FILE` in the URL to the file with its root certificate, and write the host as the certificate does";
+        return unusable(place, format!("this program rejects the certificate of the server ({reason}): {hint}"));
     }
     // The driver has no error code for this.
     if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
-        return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
+        return unusable(
+            place,
+            "the server does not support encryption: set `ssl = on` in `postgresql.conf`, or remove `sslmode` from the URL",
+        );
     }
     if let Some(hint) = error.code().and_then(hint_of_code) {
         return SaverError::database(format!("{place}: {hint}"), ServerError(error));
@@ -178,14 +181,17 @@ fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
 /// Returns a hint for errors that were retried without success.
 fn hint_of_code(code: &SqlState) -> Option<&'static str> {
     let hints = [
-        (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
+        (
+            SqlState::QUERY_CANCELED,
+            "the server cancelled the statement: raise the `statement_timeout` of the database user (`alter role … set …`)",
+        ),
         (
             SqlState::LOCK_NOT_AVAILABLE,
-            "raise the user's `lock_timeout` in the server, or end the session that holds the lock",
+            "a lock was not free in time: raise the `lock_timeout` of the database user, or end the session that holds the lock",
         ),
         (
             READ_ONLY,
-            "this server only reads: name the primary in the URL, or all of them and `target_session_attrs=read-write`",
+            "this server is read-only: write the primary in the URL, or all servers with `target_session_attrs=read-write`",
         ),
     ];
     hints.into_iter().find_map(|(passing, hint)| (passing == *code).then_some(hint))
@@ -201,10 +207,10 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
             "the server requires encrypted connections: add `sslmode=require` to the URL"
         }
         &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            return Some(format!("the server refuses the user or the password of the URL: {said}"));
+            return Some(format!("the server rejects the user or the password of the URL: {said}"));
         }
         &SqlState::INVALID_CATALOG_NAME => "the database does not exist: create it with `createdb`",
-        &SqlState::INSUFFICIENT_PRIVILEGE => "the user may not do this: grant it the schema and its tables",
+        &SqlState::INSUFFICIENT_PRIVILEGE => "the database user lacks privileges: grant it the schema and its tables",
         &SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME => {
             "its tables are missing: call `Postgres::migrate`"
         }

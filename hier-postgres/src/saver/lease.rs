@@ -69,7 +69,7 @@ impl Postgres {
         loop {
             let claimed = retrying!(session, client => {
                 if !is_wanted() {
-                    return Err(PostgresFault::Saver(SaverError::Invalid("the call was dropped".to_owned())));
+                    return Err(PostgresFault::Saver(SaverError::Invalid("the caller dropped the call that claims the thread".to_owned())));
                 }
                 session.query_often(&client, &session.statements.claim, &with).await
             })?;

@@ -153,7 +153,8 @@ impl Postgres {
 
     /// Returns the error of a call whose task was dropped.
     fn stopped(&self) -> SaverError {
-        let reason = "the task of this call was dropped because its runtime has ended or it panicked: call again";
+        let reason =
+            "the task of this call ended early, because its tokio runtime shut down or the task panicked: call again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 

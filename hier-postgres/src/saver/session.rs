@@ -165,7 +165,7 @@ impl PostgresSession {
                 self.ready.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Some(_) => Err(self.unusable("its tables are of an older version of hier: call `Postgres::migrate`")),
+            Some(_) => Err(self.unusable("an older version of hier created its tables: call `Postgres::migrate`")),
             None => Err(self.unusable("it has no tables of hier yet: call `Postgres::migrate`")),
         }
     }
@@ -178,7 +178,7 @@ impl PostgresSession {
             _ => false,
         });
         if !is_utf8 {
-            return Err(self.unusable("its encoding is not UTF8: use a database that was created with it").into());
+            return Err(self.unusable("its encoding is not UTF8: create a database with `encoding 'UTF8'`").into());
         }
         let versions = format!("{}.version", self.statements.schema);
         let there = client.query("select to_regclass($1) is not null", &[(&versions, Type::TEXT)]).await?;
@@ -188,7 +188,7 @@ impl PostgresSession {
         let rows = client.query(&format!("select version from {versions}"), &[]).await?;
         match usize::try_from(first::<i32>(&rows)?) {
             Ok(version) if version <= VERSIONS.len() => Ok(Some(version)),
-            _ => Err(self.unusable("its tables are of a newer version of hier: update this program").into()),
+            _ => Err(self.unusable("a newer version of hier created its tables: update this program").into()),
         }
     }
 
@@ -300,13 +300,15 @@ fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager
     #[cfg(not(feature = "tls"))]
     Err(unusable(
         place,
-        format!("its URL asks for encryption by {roots}: enable the feature `tls` of `hier-checkpoint`"),
+        format!(
+            "its URL requires encryption with {roots}, but this program is built without it: enable the feature `tls` of `hier-postgres`"
+        ),
     ))
 }
 
 /// Returns the first row of a result that always has rows.
 pub(crate) fn first_row(rows: &[Row]) -> Result<&Row, PostgresFault> {
-    rows.first().ok_or_else(|| PostgresFault::NoConnection("the server answered without a row".to_owned()))
+    rows.first().ok_or_else(|| PostgresFault::NoConnection("the server returned no row".to_owned()))
 }
 
 /// Returns the first column of the first row.

@@ -27,8 +27,8 @@ impl Statements {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         if schema.len() > 63 || !schema.starts_with(starts) || !schema.chars().all(good) {
-            let reason = "use at most 63 small letters, digits and `_`, a letter first";
-            return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
+            let reason = "use at most 63 lowercase letters, digits and `_`, and begin with a letter or `_`";
+            return Err(SaverError::Invalid(format!("`{schema}` is not a valid name of a schema: {reason}")));
         }
         // The name is quoted, because it may be a word of SQL such as `user` or `order`.
         let schema = format!("\"{schema}\"");

@@ -33,8 +33,8 @@ fn system_roots() -> Result<RootCertStore, String> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(
-            "this machine trusts no certificates: install `ca-certificates`, or name the file with the root of \
-                    the server's by `sslrootcert=FILE` in the URL"
+            "this machine has no root certificates: install `ca-certificates`, or set `sslrootcert=FILE` in the URL \
+                    to the file with the root certificate of the server"
                 .to_owned(),
         );
     }
@@ -44,7 +44,7 @@ fn system_roots() -> Result<RootCertStore, String> {
 fn roots_in_file(path: &str) -> Result<RootCertStore, String> {
     let unreadable = |error: &dyn std::fmt::Display| {
         format!(
-            "`{path}`, the `sslrootcert` of its URL, cannot be used: {error}; it must have certificates in PEM format"
+            "the file `{path}` (`sslrootcert` in its URL) is invalid: {error}; it must contain certificates in PEM format"
         )
     };
     let mut roots = RootCertStore::empty();
@@ -52,5 +52,5 @@ fn roots_in_file(path: &str) -> Result<RootCertStore, String> {
         let certificate = certificate.map_err(|error| unreadable(&error))?;
         roots.add(certificate).map_err(|error| unreadable(&error))?;
     }
-    if roots.is_empty() { Err(unreadable(&"it has no certificate")) } else { Ok(roots) }
+    if roots.is_empty() { Err(unreadable(&"it contains no certificate")) } else { Ok(roots) }
 }

@@ -110,7 +110,8 @@ impl PostgresStore {
         let session = &self.0.session;
         let (version, wanted) = retrying!(session, client => version(session, &client).await)?;
         if version != Some(wanted) {
-            let reason = "its tables for a store are missing or of another version: call `PostgresStore::migrate`";
+            let reason =
+                "the tables of its store are missing or from another version of hier: call `PostgresStore::migrate`";
             return Err(SaverError::Unusable { place: session.place.clone(), reason: reason.to_owned() });
         }
         self.learn_identity().await?;

@@ -70,7 +70,7 @@ pub(super) async fn migrate(session: &PostgresSession, client: &PooledClient) ->
     let Some(missing) = VERSIONS.get(version(session, client).await?.0.unwrap_or_default()..) else {
         return Err(PostgresFault::Saver(SaverError::Unusable {
             place: session.place.clone(),
-            reason: "the tables of its store are of a newer version of hier: update this program".to_owned(),
+            reason: "a newer version of hier created the tables of its store: update this program".to_owned(),
         }));
     };
     for tables in missing {

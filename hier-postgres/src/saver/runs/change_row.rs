@@ -281,7 +281,7 @@ fn decode_answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Postgres
     let (channels, versions): (Option<Vec<Option<String>>>, Option<Vec<Uuid>>) = (row.try_get(3)?, row.try_get(4)?);
     let lacking = lacking.unwrap_or_default();
     if said.len() != count {
-        let reason = format!("the server gave {} answers to {count} changes of runs", said.len());
+        let reason = format!("the server returned {} results for {count} changes of runs", said.len());
         return Err(PostgresFault::NoConnection(reason));
     }
     let lacks = |place: usize| {
@@ -303,7 +303,9 @@ fn decode_answers(row: &Row, count: usize) -> Result<Vec<ChangeAnswer>, Postgres
             Some("alone") => ChangeAnswer::Alone,
             Some("lacks") => lacks(place),
             Some(other) => {
-                return Err(PostgresFault::NoConnection(format!("the server answered `{other}` to a change of runs")));
+                return Err(PostgresFault::NoConnection(format!(
+                    "the server returned the unknown result `{other}` for a change of runs"
+                )));
             }
         })
     };

@@ -113,7 +113,7 @@ impl Postgres {
             }
             match failed {
                 Some(error) if made.is_empty() => return Err(error),
-                Some(error) => tracing::warn!(%error, "cannot claim a thread; retrying"),
+                Some(error) => tracing::warn!(%error, "failed to claim a thread; trying again"),
                 None => {}
             }
         }

@@ -77,7 +77,7 @@ impl RunTables<'_> {
             return Ok(rows);
         }
         Err(PostgresFault::NoConnection(format!(
-            "the server answered with {} rows instead of {}",
+            "the server returned {} rows instead of {}",
             rows.len(),
             requests.len()
         )))
