@@ -209,7 +209,7 @@ mod encrypted {
         let path = folder.path().join("desk.db");
         full(&path, Sqlite::options()).await;
         let saver = options().open(&path).await.expect("the file");
-        is_damage(saver.get("t", "", None).await, "is not encrypted, though the store has a key");
+        is_damage(saver.get("t", "", None).await, "is not encrypted, but the store has a key");
     }
 
     /// Each of these moves encrypted data to another place, or changes its description.

@@ -119,7 +119,7 @@ async fn deleted_log_loses_no_acknowledged_commit() {
         let mut process = Process::start(&path);
         process.commit(3);
         fs::remove_file(log_of(&path, end)).expect("the log");
-        process.answers("commit", &[&format!("{number}.db{end}` was deleted"), "stop the program without killing it"]);
+        process.answers("commit", &[&format!("{number}.db{end}` was deleted"), "shut the program down cleanly"]);
         process.answers("list", &[&format!("{number}.db{end}` was deleted")]);
         process.kill();
         assert_eq!(stored(&path).await, 3, "{end}");
@@ -140,7 +140,8 @@ async fn log_of_another_process_is_kept() {
     }
     let mut other = Process::start(&path);
     other.commit(2);
-    process.answers("commit", &["desk.db-wal` was deleted, moved or replaced", "put it back, or restore a backup"]);
+    process
+        .answers("commit", &["desk.db-wal` was deleted, moved or replaced", "put the log back, or restore a backup"]);
     process.close("deleted, moved or replaced");
     other.commit(2);
     other.kill();

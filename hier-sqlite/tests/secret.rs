@@ -147,7 +147,7 @@ async fn saver_without_a_key_is_refused_before_anything_is_stored() {
     assert!(matches!(error, RunError::Unencrypted { .. }), "{error}");
     assert_eq!(
         error.to_string(),
-        "channel `access` of graph `service` is secret, and the saver does not encrypt: open it with a key, as \
+        "channel `access` of graph `service` is secret, but the saver does not encrypt: open the saver with a key, for example with \
          `Sqlite::options().encrypt(&key)` (feature `encryption`)"
     );
     let update = StateUpdate::update(Desk::update().token(CANARY));

@@ -56,20 +56,20 @@ fn sql_error(error: rusqlite::Error, place: &str) -> SaverError {
             unusable("it is not a SQLite database, or its header is damaged: give another path, or restore a backup")
         }
         Some(ErrorCode::DatabaseCorrupt) => unusable(DAMAGED),
-        Some(ErrorCode::ReadOnly) => {
-            unusable("it cannot be written: check the permissions of the file and of its folder")
-        }
+        Some(ErrorCode::ReadOnly) => unusable("it is read-only: check the permissions of the file and of its folder"),
         Some(ErrorCode::CannotOpen) => {
-            unusable("it cannot be opened: check that its folder exists, and check the permissions")
+            unusable("SQLite cannot open it: check that its folder exists, and check the permissions of both")
         }
         Some(ErrorCode::DiskFull) => {
-            let what =
-                format!("{place} cannot grow: free space on its disk, and repeat the call, which stored nothing");
+            let what = format!(
+                "{place} cannot grow, and the call stored nothing: free space on its disk, and repeat the call"
+            );
             SaverError::database(what, error)
         }
-        Some(ErrorCode::SystemIoFailure) => {
-            SaverError::database(format!("{place} cannot be read or written: check its disk, and if it is full"), error)
-        }
+        Some(ErrorCode::SystemIoFailure) => SaverError::database(
+            format!("{place} cannot be read or written: check whether its disk is full or damaged"),
+            error,
+        ),
         Some(ErrorCode::DatabaseBusy) => SaverError::database(format!("{place} is locked by another process"), error),
         _ => SaverError::database(place, error),
     }

@@ -163,7 +163,9 @@ impl Sqlite {
             Ok(lease::claim(connection, &name, &claim)?.map(|lease| Claimed::new(lease, release)))
         };
         let claimed = self.0.writer.submit(JobClass::Last, work).await??;
-        claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
+        claimed
+            .take()
+            .ok_or_else(|| SaverError::Invalid(format!("the caller dropped the call that claims thread `{thread}`")))
     }
 
     /// Claims a thread. Checks it without a write transaction first, so that waiting callers do not delay writers.

@@ -60,19 +60,19 @@ impl OpenFile {
     /// Fails if a path no longer leads to its file.
     pub(super) fn check(&self, place: &str) -> Result<(), SaverError> {
         let reason = if !self.database.is_same() {
-            "it was deleted, moved or replaced while it was open, and commits to it would be lost: put it back, or restart \
+            "it was deleted, moved or replaced while it was open, so new commits would be lost: put the file back, or restart \
              the program"
                 .to_owned()
         } else if !self.log.is_same() || !self.index.is_same() {
             let file = if self.log.is_same() { &self.index.path } else { &self.log.path };
             let fix = if self.log.is_replaced() {
-                "put it back, or restore a backup"
+                "put the log back, or restore a backup"
             } else {
-                "stop the program without killing it, so that it keeps earlier commits, and start it again"
+                "shut the program down cleanly, so that it stores earlier commits, and start it again"
             };
             let file = file.display();
             format!(
-                "its log `{file}` was deleted, moved or replaced while it was open, and commits would be lost: {fix}"
+                "its log `{file}` was deleted, moved or replaced while it was open, so new commits would be lost: {fix}"
             )
         } else {
             return Ok(());

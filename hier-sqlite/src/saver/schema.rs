@@ -197,8 +197,8 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
 }
 
 /// The reason why a file with a log cannot be read.
-const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written, but SQLite needs to create `-wal` and `-shm` files there: \
-                         copy the file, and its `-wal` if it exists, to a folder that can be written";
+const LOCKED_IN: &str = "it has a write-ahead log, but its folder is read-only, so SQLite cannot create `-wal` and `-shm` files there: \
+                         copy the file, and its `-wal` if it exists, to a writable folder";
 
 /// Returns true if an existing file with a log cannot be read because SQLite cannot create the other files of the log.
 fn is_locked_in(fault: &Fault, path: Option<&Path>) -> bool {
@@ -263,7 +263,7 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
         return refuse("it belongs to another program: give another path");
     }
     let Some(version) = usize::try_from(version).ok().filter(|version| *version <= VERSIONS.len()) else {
-        return refuse("it was written by a newer version of hier: update this program");
+        return refuse("a newer version of hier wrote it: update this program");
     };
     if version > 0 && TABLES.iter().any(|table| names.iter().all(|name| name != table)) {
         return refuse("some of its tables are missing: restore a backup");

@@ -386,7 +386,7 @@ impl WriterShared {
 pub(super) fn abandoned(place: &str) -> SaverError {
     SaverError::Unusable {
         place: place.to_owned(),
-        reason: "the call was abandoned: the file was closed, or a call panicked".to_owned(),
+        reason: "the call was abandoned, because the file was closed or a call panicked".to_owned(),
     }
 }
 

@@ -57,7 +57,8 @@ impl SqliteWriter {
             Err(fault) => drop(opened.send(Err(fault.into_saver_error(&own.place)))),
         };
         let thread = Builder::new().name("hier-sqlite".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| SaverError::database("the writer thread cannot start", error))?;
+        let thread =
+            thread.map_err(|error| SaverError::database("cannot start the thread that writes to the file", error))?;
         let writer = Self { shared, thread: Some(thread) };
         is_open.await.map_err(|_| abandoned(&place))??;
         Ok(writer)

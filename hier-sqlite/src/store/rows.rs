@@ -49,7 +49,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
     let Some(missing) = VERSIONS.get(version..) else {
         return Err(Fault::Saver(SaverError::Unusable {
             place: format!("`{}`", path.display()),
-            reason: "its store was written by a newer version of hier: update this program".to_owned(),
+            reason: "a newer version of hier wrote its store: update this program".to_owned(),
         }));
     };
     for tables in missing {
