@@ -179,7 +179,7 @@ async fn values_readable_only_by_the_program_are_named() {
     let state = desk.json(&["state", "case-17"]);
     // The first write is the whole value; the second was added to it by a reducer of the program's.
     assert!(state["unreadable"]["own"].as_str().is_some_and(|reason| reason.contains("reducer")), "{state}");
-    assert!(out(&desk.hier(&["state", "case-17"])).contains("program's own reducer"));
+    assert!(out(&desk.hier(&["state", "case-17"])).contains("reducer of the program"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,7 +279,7 @@ async fn database_on_a_read_only_mount_names_the_fix() {
     let threads = format!("{} threads --db {}", env!("CARGO_BIN_EXE_hier"), path.display());
     let output = run(&threads);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
-    let says = "its folder cannot be written, but SQLite needs to create `-wal` and `-shm` files there: copy the file";
+    let says = "its folder is read-only, so SQLite cannot create `-wal` and `-shm` files there: copy the file";
     assert!(err(&output).contains(says), "{}", err(&output));
     assert!(hier(&path, &["threads"]).status.success(), "it can be read where it can be written");
 }
