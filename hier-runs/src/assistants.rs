@@ -191,7 +191,7 @@ impl<'a> Assistants<'a> {
             if stored.versions.iter().all(|known| known.version != version) {
                 let known = stored.versions.len();
                 return Err(RunsError::Invalid(format!(
-                    "assistant `{id}` has no version {version}, but {known} others"
+                    "assistant `{id}` has no version {version}: choose one of its {known} versions"
                 )));
             }
             stored.latest = version;
@@ -242,7 +242,7 @@ impl<'a> Assistants<'a> {
                 return Ok(latest);
             }
         }
-        Err(RunsError::Invalid(format!("assistant `{id}` is being changed by others all the time: try again")))
+        Err(RunsError::Invalid(format!("other callers keep changing assistant `{id}`: try again")))
     }
 }
 

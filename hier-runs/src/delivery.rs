@@ -42,7 +42,7 @@ pub(super) fn documents_of(run: &Run, now: SystemTime) -> Vec<Document> {
     match stored {
         Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery).due(Some(now))],
         Err(error) => {
-            tracing::warn!(run = id, %error, "cannot send the end of a run to its webhook");
+            tracing::warn!(run = id, %error, "failed to serialize a run that ended: its webhook is not called");
             Vec::new()
         }
     }

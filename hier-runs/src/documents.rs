@@ -43,7 +43,7 @@ pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Re
     let readable_value = |document| match read(document) {
         Ok(found) => Some(found),
         Err(error) => {
-            tracing::warn!(%error, "a document is skipped because it cannot be read");
+            tracing::warn!(%error, "skipped a document that cannot be read: run the version of hier that wrote it, or delete it");
             None
         }
     };
@@ -70,7 +70,8 @@ where
         match read(&document) {
             Ok(due) => found.push(due),
             Err(error) => {
-                tracing::warn!(%error, "a due document is skipped because it cannot be read");
+                tracing::warn!(%error, "skipped a due document that cannot be read; trying again in a minute: run the \
+                    version of hier that wrote it, or delete it");
                 let revision = document.revision;
                 store.put_document(document.due(now.checked_add(UNREAD)), Some(revision)).await?;
             }

@@ -31,7 +31,7 @@ pub enum RunsError {
         id: String,
     },
     /// A thread, run, assistant or cron with this id already exists.
-    #[error("{kind} `{id}` exists already: choose another id, or set `if_exists` to do nothing")]
+    #[error("{kind} `{id}` already exists: choose another id, or set `if_exists` to `do_nothing`")]
     Exists {
         /// The kind: `thread`, `run`, `assistant` or `cron`.
         kind: &'static str,
@@ -39,7 +39,7 @@ pub enum RunsError {
         id: String,
     },
     /// The stored document has another revision than the caller has read, because another caller has changed it.
-    #[error("{kind} `{id}` was changed meanwhile: read it again")]
+    #[error("another caller has changed {kind} `{id}`: read it again, and repeat the change")]
     Stale {
         /// The kind of document: `cron` or `webhook`.
         kind: String,
@@ -49,7 +49,7 @@ pub enum RunsError {
     /// The thread has a run that has not ended, and the strategy of the new run is
     /// [`MultitaskStrategy::Reject`](super::MultitaskStrategy::Reject).
     #[error(
-        "thread `{thread}` is already running run `{run}`: wait for it, or choose another multitask strategy \
+        "thread `{thread}` is already executing run `{run}`: wait for its end, or choose another multitask strategy \
          (`enqueue`, `interrupt`, `rollback`)"
     )]
     Busy {

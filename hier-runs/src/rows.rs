@@ -59,10 +59,14 @@ pub fn seal<T: Serialize>(
     value: &T,
 ) -> Result<Vec<u8>, SaverError> {
     let place = StorageKey::Row { table, key };
-    let json = serde_json::to_vec(value).map_err(|error| SaverError::Invalid(format!("{place:?}: {error}")))?;
+    let json = serde_json::to_vec(value).map_err(|error| {
+        SaverError::Invalid(format!("row `{key}` of `{table}` cannot be serialized to JSON: {error}"))
+    })?;
     if is_deeper(&json, DEEPEST) {
-        let text = "cannot be stored, since it could not be read again: it is nested deeper than";
-        return Err(SaverError::Invalid(format!("{place:?}: {text} {DEEPEST} levels; keep what is inside as text")));
+        let text = "which is too deep to be read again: store its inner parts as text";
+        return Err(SaverError::Invalid(format!(
+            "row `{key}` of `{table}` is nested deeper than {DEEPEST} levels, {text}"
+        )));
     }
     vault.seal(place, json)
 }
@@ -106,7 +110,8 @@ pub fn open_run(vault: &ValueCodec, id: Uuid, thread: Option<&str>, stored: Vec<
     let key = id.to_string();
     let run: Run = open(vault, RUNS, &key, stored)?;
     if run.id != id || thread.is_some_and(|thread| run.thread != thread) {
-        return Err(StorageKey::Row { table: RUNS, key: &key }.damaged("belongs to another thread: it was moved"));
+        return Err(StorageKey::Row { table: RUNS, key: &key }
+            .damaged("contains a run of another thread: another program moved the row"));
     }
     Ok(run)
 }
@@ -116,9 +121,8 @@ pub fn open_live(vault: &ValueCodec, id: Uuid, thread: &str, stored: Vec<u8>) ->
     let run = open_run(vault, id, Some(thread), stored)?;
     if run.ended.is_some() {
         let key = id.to_string();
-        return Err(
-            StorageKey::Row { table: RUNS, key: &key }.damaged("has ended, and stands among those that have not")
-        );
+        return Err(StorageKey::Row { table: RUNS, key: &key }
+            .damaged("contains a run that has ended, but is listed as a run that has not"));
     }
     Ok(run)
 }
@@ -134,7 +138,8 @@ pub fn open_event(
     let key = event_key(thread, number);
     let event: NewEvent = open(vault, EVENTS, &key, stored)?;
     if run.is_some() && event.run != run {
-        return Err(StorageKey::Row { table: EVENTS, key: &key }.damaged("belongs to another run: it was moved"));
+        return Err(StorageKey::Row { table: EVENTS, key: &key }
+            .damaged("contains an event of another run: another program moved the row"));
     }
     Ok(event)
 }
