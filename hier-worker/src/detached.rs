@@ -27,7 +27,7 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
                 thread = run.thread,
                 graph = run.graph,
                 %error,
-                "cannot read a thread to find its detached subagents, so they wait for its next run: fix the error"
+                "failed to read a thread, so its detached subagents wait for its next run: fix the error"
             );
             return Ok(());
         }
@@ -37,7 +37,7 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
                 thread = run.thread,
                 graph = run.graph,
                 message,
-                "reading a thread panicked, so its detached subagents wait for its next run: fix how the state is read"
+                "reading a thread panicked, so its detached subagents wait for its next run: fix the panic"
             );
             return Ok(());
         }
@@ -60,7 +60,7 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
                 thread,
                 graph = run.graph,
                 %error,
-                "cannot add a run for a detached subagent, so it waits for the next run of its supervisor: fix the error"
+                "failed to add a run for a detached subagent, which waits for the next run of its supervisor: fix the error"
             ),
         }
     }

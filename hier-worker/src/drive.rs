@@ -76,7 +76,7 @@ async fn execute(
         return Ok(Some(RunEnding::Failed(Failure::new(ATTEMPTS_EXCEEDED, message))));
     }
     let Some(graph) = shared.graphs.get(&run.graph) else {
-        let message = format!("this program has no graph `{}`", run.graph);
+        let message = format!("the worker has no graph `{}`: run a worker whose program has the graph", run.graph);
         return Ok(Some(RunEnding::Failed(Failure::new(UNKNOWN_GRAPH, message))));
     };
     let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;

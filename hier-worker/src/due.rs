@@ -68,7 +68,7 @@ async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<()
                     tracing::error!(
                         thread = %due.thread,
                         message,
-                        "a graph panicked while its due thread was checked; trying again later: fix the panic"
+                        "checking a due thread panicked; trying again later: fix the panic"
                     );
                 }
             }

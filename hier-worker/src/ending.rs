@@ -115,7 +115,7 @@ async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> 
         && let Some(graph) = shared.graphs.get(&run.graph)
         && let Err(error) = graph.forget(&run.thread).await
     {
-        tracing::warn!(thread = run.thread, %error, "failed to delete a temporary thread where its graph stores it");
+        tracing::warn!(thread = run.thread, %error, "failed to delete the data that a graph keeps of a temporary thread: delete it there");
     }
     if let Some(on_end) = &shared.on_end
         && let Ok(Some(run)) = shared.store.run(run.id).await
@@ -233,8 +233,9 @@ async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Resu
 async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();
-    let failed = "failed to find out when a thread is due after the rollback of its run";
-    let panicked = "finding out when a thread is due panicked after the rollback of its run";
+    let failed =
+        "failed to update when a thread is due after the rollback of its run: the thread may be due at the wrong time";
+    let panicked = "updating when a thread is due panicked after the rollback of its run: fix the panic";
     ok_or_log(run, graph.is_due(log.clone(), &run.thread, now, Some(now)), (failed, panicked)).await;
 }
 
@@ -247,7 +248,7 @@ async fn snapshot(
 ) -> Option<DynSnapshot> {
     // The run of a detached subagent names the supervisor's graph, which cannot read the subagent's thread.
     let graph = shared.graphs.get(&run.graph).filter(|_| !run.request.detached)?;
-    let failed = "failed to read the thread of a run that ended";
+    let failed = "failed to read the thread of a run that ended; the run ends without values";
     let panicked = "reading the thread of a run panicked; the run ends without values: fix the panic";
     ok_or_log(run, graph.state(saver, config), (failed, panicked)).await
 }

@@ -68,7 +68,8 @@ impl LeaseHeartbeat {
                     Err(SaverError::Superseded { .. }) => return superseded.cancel(),
                     // The lease lasts a while longer, and the next commit detects its loss.
                     Err(error) => {
-                        tracing::warn!(thread = %lease.thread, %error, "failed to renew the lease of a run's thread");
+                        tracing::warn!(thread = %lease.thread, %error, "failed to renew the lease of a run's thread; \
+                            trying again before the lease expires");
                     }
                 }
             }
@@ -99,7 +100,9 @@ async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
         match shared.store.run(run.id).await {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
             Ok(_) => {}
-            Err(error) => tracing::warn!(run = %run.id, %error, "failed to find out whether a run was cancelled"),
+            Err(error) => {
+                tracing::warn!(run = %run.id, %error, "failed to check whether a run was cancelled; trying again")
+            }
         }
         // Runs of the thread that end before they start also ring the bell. The pause limits the number of reads.
         sleep(shared.flush_interval).await;
@@ -137,7 +140,7 @@ pub(super) async fn flush(shared: &WorkerContext, log: &RunLog, state: &FlushSta
         state.set(false);
         if let Err(error) = stored {
             // The next commit detects errors that end the run.
-            tracing::warn!(thread = %log.lease().thread, %error, "failed to store events of a run");
+            tracing::warn!(thread = %log.lease().thread, %error, "failed to store events of a run; trying again");
             sleep(shared.poll_interval).await;
         }
     }
