@@ -35,8 +35,10 @@ pub async fn threads(admin: &str, graph: &str, after: Option<&str>, limit: usize
     let answer = asked(sent.json(&json!({ "query": query })), place.clone()).await?;
     let unreadable = |reason: &str| Error::Unreadable { place: place.clone(), reason: reason.to_owned() };
     let answer: Value = serde_json::from_slice(&answer).map_err(|error| unreadable(&error.to_string()))?;
-    let rows = answer["rows"].as_array().ok_or_else(|| unreadable("there are no rows"))?;
-    let id = |row: &Value| row["service_key"].as_str().map(str::to_owned).ok_or_else(|| unreadable("a row has no key"));
+    let rows = answer["rows"].as_array().ok_or_else(|| unreadable("the response has no rows"))?;
+    let id = |row: &Value| {
+        row["service_key"].as_str().map(str::to_owned).ok_or_else(|| unreadable("a row of the response has no key"))
+    };
     rows.iter().map(id).collect()
 }
 

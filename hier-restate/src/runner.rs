@@ -65,7 +65,9 @@ impl ClusterGraph {
                 RunError::Elsewhere { kind, message }
             }
             error @ Error::Input(_) => RunError::Config(error.to_string()),
-            error => RunError::Saver { graph, error: SaverError::database("run the graph on the cluster", error) },
+            error => {
+                RunError::Saver { graph, error: SaverError::database("cannot run the graph on the cluster", error) }
+            }
         }
     }
 

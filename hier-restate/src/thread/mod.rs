@@ -92,7 +92,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
             let Packed(answer) = self.ctx.run(piece).name("superstep").await?;
             match answer {
                 WorkerAnswer::Missing if was_loaded => {
-                    return Err(TerminalError::new("the worker requested a thread that it received"));
+                    return Err(TerminalError::new("the worker requested a thread that it had already received"));
                 }
                 WorkerAnswer::Missing => source = Some(load(self.state, &self.meta, whole).await?),
                 WorkerAnswer::Done(done) => {
