@@ -39,7 +39,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
 
 fn unread(rejection: &axum::extract::rejection::BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the server accepts");
+        return ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is larger than the server accepts: send less, or raise `Server::max_body`",
+        );
     }
     ApiError::new(rejection.status(), rejection.body_text())
 }

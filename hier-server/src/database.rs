@@ -34,11 +34,13 @@ impl Database {
                 Ok(Self { runs: Arc::new(runs), store: Arc::new(store) })
             }
             #[cfg(not(feature = "sqlite"))]
-            "sqlite" => Err(failed(format!("`{rest}` needs the feature `sqlite` of hier"))),
+            "sqlite" => Err(failed(format!("`{rest}` needs SQLite: enable the feature `sqlite` of hier"))),
             #[cfg(feature = "postgres")]
             "postgres" | "postgresql" => Self::postgres(url).await.map_err(failed),
             #[cfg(not(feature = "postgres"))]
-            "postgres" | "postgresql" => Err(failed("it needs the feature `postgres` of hier".to_owned())),
+            "postgres" | "postgresql" => {
+                Err(failed("this program is built without Postgres: enable the feature `postgres` of hier".to_owned()))
+            }
             _ => Err(failed("the scheme is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
         }
     }

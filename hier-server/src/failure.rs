@@ -43,7 +43,7 @@ pub enum ServerError {
     Webhooks(String),
     /// The state of a graph has a secret channel, but the database does not encrypt values.
     #[error(
-        "channel `{channel}` of graph `{graph}` is secret, and the database does not encrypt: open it with a key, as \
+        "channel `{channel}` of graph `{graph}` is secret, but the database does not encrypt: open it with a key, for example with \
          `Sqlite::options().encrypt(&key)`, and pass it to `.storage(…)`"
     )]
     Unencrypted {

@@ -46,7 +46,7 @@ pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request,
     let Ok(permit) = gate.permits.clone().try_acquire_owned() else {
         let error = ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the server is at its limit of concurrent requests: try again",
+            "the server has reached its limit of concurrent requests: try again, or raise `Server::max_requests`",
         );
         return retry_later(&error);
     };
@@ -55,8 +55,11 @@ pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request,
     let limit = gate.app.limits.time;
     let response = match tokio::time::timeout(limit, authenticate(&gate, &permit, request, next)).await {
         Ok(response) => response,
-        Err(_) => ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the response took longer than the server allows")
-            .into_response(),
+        Err(_) => ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "the response took longer than the server allows: raise `Server::max_time`",
+        )
+        .into_response(),
     };
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     gate.app.metrics.count(method.as_str(), route, response.status().as_u16());

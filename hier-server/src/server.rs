@@ -391,7 +391,11 @@ async fn create_assistants(app: &App) -> Result<(), ServerError> {
         if assistants.get(&new.id).await?.as_ref().is_none_or(is_ours) {
             continue;
         }
-        tracing::warn!(assistant = new.id, graph = name, "deleted a user's assistant whose id belongs to a graph");
+        tracing::warn!(
+            assistant = new.id,
+            graph = name,
+            "deleted an assistant of a user, because its id belongs to a graph of this server"
+        );
         assistants.delete(&new.id).await?;
         match assistants.create(new).await {
             // Another server created it first.

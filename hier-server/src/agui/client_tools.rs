@@ -110,7 +110,7 @@ impl SortedMessages {
         let open =
             if waiting.is_empty() { "no call is open".to_owned() } else { format!("open: {}", waiting.join(", ")) };
         Some(format!(
-            "the call `{call}` does not wait for a result: it has one, or a new message has withdrawn it; {open}"
+            "the call `{call}` does not wait for a result, because it already has one or a new message has withdrawn it; {open}"
         ))
     }
 

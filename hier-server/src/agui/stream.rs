@@ -124,7 +124,9 @@ impl SseSource for AguiStream {
     fn end(&mut self, end: SourceEnd, frames: &mut SseFrames) {
         self.guard.disarm();
         let events = match end {
-            SourceEnd::Complete => self.translator.failed("GONE", "the events of the run no longer exist"),
+            SourceEnd::Complete => self
+                .translator
+                .failed("GONE", "the server has deleted the events of the run: read the state of the thread"),
             SourceEnd::Failed(error) => self.translator.failed("HTTPException", &error.detail),
             SourceEnd::Stopping => self.translator.failed("HTTPException", "the server stops"),
         };

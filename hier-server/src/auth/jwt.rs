@@ -32,7 +32,7 @@ impl fmt::Debug for Jwt {
 
 /// The error for a public key that cannot be parsed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("cannot parse the public key of the tokens: {0}; it must be in PEM format: `-----BEGIN PUBLIC KEY-----`")]
+#[error("cannot parse the public key of the tokens: {0}; write the key in PEM format (`-----BEGIN PUBLIC KEY-----`)")]
 pub struct BadKey(String);
 
 impl Jwt {

@@ -14,15 +14,15 @@ pub(super) async fn run_until(app: Arc<App>, stop: CancellationToken) {
         if let Ok(admin) = app.runs.admin()
             && let Err(error) = admin.sweep().await
         {
-            tracing::warn!(%error, "failed to delete expired threads");
+            tracing::warn!(%error, "failed to delete expired threads; trying again later");
         }
         if let Err(error) = app.store.sweep().await {
-            tracing::warn!(%error, "failed to delete expired items");
+            tracing::warn!(%error, "failed to delete expired items of the store; trying again later");
         }
         if let Some(age) = app.limits.history
             && let Err(error) = app.runs.prune_runs(age).await
         {
-            tracing::warn!(%error, "failed to delete old events and runs");
+            tracing::warn!(%error, "failed to delete old events and runs; trying again later");
         }
     }
 }

@@ -50,7 +50,7 @@ async fn add_all(app: &App, all: Vec<NewRun>) -> ApiResult<Vec<Run>> {
                         tracing::warn!(
                             thread,
                             error = lost.detail,
-                            "cannot find out whether a run of a batch was added"
+                            "failed to delete a run of a batch that may have been added: cancel the run if it exists"
                         );
                         Some(id)
                     }
@@ -96,7 +96,7 @@ async fn delete_runs(app: &App, made: &[Run]) -> Vec<String> {
     let mut stay = Vec::new();
     for run in made {
         if let Err(error) = delete_thread(app, &run.graph, &run.thread).await {
-            tracing::warn!(run = %run.id, error = error.detail, "failed to delete a run of a batch that was not added completely");
+            tracing::warn!(run = %run.id, error = error.detail, "failed to delete a run of an incomplete batch: cancel the run if it exists");
             stay.push(run.id.to_string());
         }
     }

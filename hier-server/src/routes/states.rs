@@ -267,7 +267,7 @@ pub(crate) async fn update(
 ) -> ApiResult<Json<StateUpdated>> {
     let thread = caller.thread(&thread, Action::Update).await?;
     if thread.status == ThreadStatus::Busy {
-        let wait = "the thread is busy: wait for its runs to end or cancel them, then change its state";
+        let wait = "the thread is busy: wait until its runs end or cancel them, then change the state of the thread";
         return Err(ApiError::new(StatusCode::CONFLICT, wait));
     }
     let missing = || ApiError::bad_request("the thread has never run, so its state is unknown: start a run first");

@@ -82,7 +82,7 @@ impl Drop for DisconnectGuard {
                 return;
             }
             if let Err(error) = app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await {
-                tracing::warn!(%error, run = %run.id, "failed to cancel a run after its client disconnected");
+                tracing::warn!(%error, run = %run.id, "failed to cancel a run after its client disconnected: the run continues");
             }
         });
     }
@@ -111,7 +111,7 @@ impl RunEndBody {
             },
             () = tokio::time::sleep(HEARTBEAT_EVERY) => return Some("\n".to_owned()),
             () = self.app.stopping.cancelled() => {
-                json!({ "__error__": { "error": "ServerStopping", "message": "the server stops: join the run again" } })
+                json!({ "__error__": { "error": "ServerStopping", "message": "the server is shutting down: join the run again" } })
             }
         };
         self.is_done = true;

@@ -41,7 +41,9 @@ pub(super) async fn events(
     let found = find(&caller, &thread, Action::Read).await?;
     let known = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let after = match known {
-        Some(id) => id.parse().map_err(|_| ApiError::invalid("`Last-Event-ID` is not the number of an event"))?,
+        Some(id) => id.parse().map_err(|_| {
+            ApiError::invalid("`Last-Event-ID` is not the number of an event: send the `id` of the last event")
+        })?,
         None => query.after,
     };
     let message_paths = found.row.as_ref().map(|row| caller.app.message_paths_of(row)).unwrap_or_default();

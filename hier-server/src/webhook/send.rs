@@ -53,7 +53,7 @@ impl Resolve for PublicResolver {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             if let Some(inside) = found.iter().find(|address| !private && !is_public(address.ip())) {
                 return Err(format!(
-                    "`{}` resolves to {}, which is not on the open internet",
+                    "`{}` resolves to {}, which is not on the public internet",
                     name.as_str(),
                     inside.ip()
                 )
@@ -119,7 +119,7 @@ impl WebhookSender {
                     Err(error) => Err(error.to_string()),
                 };
                 if let Err(error) = sender.record_attempt(&claimed, sent).await {
-                    tracing::warn!(run = claimed.id, %error, "failed to store the result of a webhook; it will be sent again");
+                    tracing::warn!(run = claimed.id, %error, "failed to store the result of a webhook; sending the webhook again later");
                 }
             });
         }
@@ -169,7 +169,7 @@ impl WebhookSender {
             run = claimed.id,
             reason,
             attempts = claimed.attempts,
-            "abandoned a webhook after its last attempt"
+            "abandoned a webhook after its last attempt: the receiver does not learn that the run has ended"
         );
         webhooks.done(claimed).await
     }
@@ -186,7 +186,7 @@ mod tests {
     async fn names_with_internal_addresses_are_refused() {
         let name = || "localhost".parse::<Name>().expect("a name");
         let refused = PublicResolver { private: false }.resolve(name()).await.err().expect("a refusal").to_string();
-        assert!(refused.contains("not on the open internet"), "{refused}");
+        assert!(refused.contains("not on the public internet"), "{refused}");
         assert!(PublicResolver { private: true }.resolve(name()).await.is_ok());
     }
 

@@ -99,7 +99,7 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
     let (path, place) = asked(&desk).await;
     let (_, root) = desk.get(&format!("{path}/state")).await;
     let root = root["checkpoint"]["checkpoint_id"].as_str().expect("an id").to_owned();
-    let named = format!("run the checkpoint `{root}` of the root graph");
+    let named = format!("run checkpoint `{root}` of the root graph");
     let (_, past) = desk.post(&format!("{path}/history"), json!({ "checkpoint": place, "limit": 10 })).await;
     let past: Vec<Value> = past.as_array().expect("a list").iter().map(|state| state["checkpoint"].clone()).collect();
     assert!(past.len() > 1, "{past:?}");
@@ -107,7 +107,7 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
         let run = json!({ "assistant_id": "around", "input": null, "checkpoint": checkpoint });
         let (status, refused) = desk.post(&format!("{path}/runs/wait"), run).await;
         let text = refused["__error__"]["message"].as_str().or(refused["detail"].as_str()).unwrap_or_default();
-        assert!(text.contains("the thread does not stand there") && text.contains(&named), "{status} {refused}");
+        assert!(text.contains("the thread is not at this checkpoint") && text.contains(&named), "{status} {refused}");
     };
     // One before the question of an open call.
     refuses(&past[1]).await;
@@ -120,7 +120,7 @@ async fn run_from_any_other_checkpoint_of_a_call_is_refused_and_names_the_root_c
         let change = json!({ "values": { "n": 7.0 }, "as_node": "a", "checkpoint": checkpoint });
         let (status, answer) = desk.post(&format!("{path}/state"), change).await;
         let text = answer["detail"].as_str().unwrap_or_default();
-        assert!(status == 400 && text.contains("is over, and no run continues from it"), "{status} {answer}");
+        assert!(status == 400 && text.contains("has ended, and no run continues it"), "{status} {answer}");
     }
     let after = desk.get(&format!("{path}/state?subgraphs=true")).await.1;
     assert_eq!(after["values"], before["values"]);
