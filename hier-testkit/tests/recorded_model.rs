@@ -124,7 +124,7 @@ async fn unusable_recordings_are_reported() {
     let tape = Tape::new("torn");
     std::fs::write(&tape.0, "{\"key\": \"x\", \"requ").unwrap();
     let torn = RecordedModel::replay(&tape.0).unwrap_err().to_string();
-    assert!(torn.contains("line 1 is not a recorded answer"), "{torn}");
+    assert!(torn.contains("line 1 is not a recorded reply"), "{torn}");
 }
 
 #[tokio::test]

@@ -115,7 +115,7 @@ impl Change {
             Self::GraphRemoved { name } => breaks(
                 "graph-removed",
                 name,
-                format!("no graph is stored as `{name}` any more, so the threads of `{name}` cannot be resumed"),
+                format!("no graph has the stored name `{name}` any more, so the threads of `{name}` cannot be resumed"),
                 format!(
                     "keep the stored name with `name: \"{name}\"`, or add `.renamed(\"{name}\", …)` to the compiled graph"
                 ),
@@ -337,7 +337,11 @@ impl Change {
                 format!("node `{from}` is `{to}` now, and threads find it under both names"),
             ),
             Self::DeferChanged { node, defer } => {
-                let now = if *defer { "waits for the others now" } else { "does not wait for the others any more" };
+                let now = if *defer {
+                    "is deferred now: it waits for the other tasks"
+                } else {
+                    "is no longer deferred: it does not wait for the other tasks"
+                };
                 harmless("defer-changed", node, format!("node `{node}` {now}"))
             }
             Self::EdgesChanged { node, added, removed } => {

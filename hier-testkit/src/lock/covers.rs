@@ -142,7 +142,7 @@ impl Comparison {
                 let pairs = old.into_iter().zip(new);
                 return pairs.into_iter().try_for_each(|(old, new)| self.covers(old, new, &format!("{place}[]")));
             }
-            (Some(_) | None, Some(_)) => return misfit(place, "has another number of items"),
+            (Some(_) | None, Some(_)) => return misfit(place, "may have a number of items that the type rejects"),
             (Some(items), None) => {
                 if let Some(each) = new.get("items") {
                     let each = Typed { schema: each, ..new };
@@ -155,7 +155,7 @@ impl Comparison {
         }
         let least = new.length("minItems").is_some_and(|least| old.length("minItems").unwrap_or(0) < least);
         let most = new.length("maxItems").is_some_and(|most| old.length("maxItems").is_none_or(|old| old > most));
-        if least || most { misfit(place, "has another number of items") } else { Ok(()) }
+        if least || most { misfit(place, "may have a number of items that the type rejects") } else { Ok(()) }
     }
 }
 
@@ -178,7 +178,7 @@ fn strings(old: Typed<'_>, new: Typed<'_>, place: &str) -> Result<(), Misfit> {
     }
     let least = new.length("minLength").is_some_and(|least| old.length("minLength").unwrap_or(0) < least);
     let most = new.length("maxLength").is_some_and(|most| old.length("maxLength").is_none_or(|old| old > most));
-    if least || most { misfit(place, "may have another length") } else { Ok(()) }
+    if least || most { misfit(place, "may have a length that the type rejects") } else { Ok(()) }
 }
 
 fn accepts_all(schema: Typed<'_>) -> bool {
@@ -236,7 +236,7 @@ pub(super) fn fits(new: Typed<'_>, value: &Value, place: &str) -> Result<(), Mis
             let least = new.length("minLength").is_some_and(|least| length < least);
             let most = new.length("maxLength").is_some_and(|most| length > most);
             let is_other = least || most || new.get("format").is_some() || new.get("pattern").is_some();
-            if is_other { misfit(place, "may be another text than the type expects") } else { Ok(()) }
+            if is_other { misfit(place, "may be a text that the type rejects") } else { Ok(()) }
         }
         _ => Ok(()),
     }

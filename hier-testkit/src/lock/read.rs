@@ -74,7 +74,7 @@ impl LockReader {
             }
             _ => {
                 let graph = self.graph.as_ref().and_then(|path| self.lock.graphs.get_mut(path));
-                fact(graph.ok_or("a graph must come first")?, words)?;
+                fact(graph.ok_or("it is before the first `graph` line")?, words)?;
             }
         }
         Ok(())
@@ -103,7 +103,7 @@ fn fact(graph: &mut LockedGraph, words: &Words) -> Result<(), String> {
             let (question, answer) = (words.value("asks")?.clone(), words.value("answer")?.clone());
             graph.questions.insert(words.name(1)?, LockedQuestion { question, answer });
         }
-        other => return Err(format!("`{other}` is not a fact of a graph")),
+        other => return Err(format!("it begins with the unknown word `{other}`")),
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ impl Words {
     fn name(&self, number: usize) -> Result<String, String> {
         match &mut *self.path(number)? {
             [name] => Ok(std::mem::take(name)),
-            parts => Err(format!("`{}` is not one name", parts.join("/"))),
+            parts => Err(format!("`{}` must be a single name", parts.join("/"))),
         }
     }
 

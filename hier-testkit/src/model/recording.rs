@@ -72,7 +72,7 @@ impl Recording {
         let mut recording = Self { played: true, ..Self::default() };
         for (number, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
             let line: RecordedLine = serde_json::from_str(text).map_err(|error| {
-                format!("line {} is not a recorded answer: {error}; remove it, or record again", number + 1)
+                format!("line {} is not a recorded reply: {error}; remove the line, or record again", number + 1)
             })?;
             recording.add(line);
         }

@@ -233,5 +233,5 @@ async fn assertion_that_fails_shows_the_run() {
     ] {
         assert!(check.contains(message) && check.contains("\"Hello!\""), "{check}");
     }
-    desk([]).say("Hello?").await.assert_failed("the script of the model `scripted` is exhausted");
+    desk([]).say("Hello?").await.assert_failed("the script of the model `scripted` has no reply");
 }

@@ -140,7 +140,7 @@ fn damaged_files_are_refused_with_the_line() {
     for (text, message) in [
         ("", "line 1 of the lock file: `lock 1` is missing"),
         ("lock 2", "line 1 of the lock file: the format is 2, and this version of hier reads 1"),
-        ("lock 1\nnode a", "line 2 of the lock file: a graph must come first"),
+        ("lock 1\nnode a", "line 2 of the lock file: it is before the first `graph` line"),
         ("lock 1\ngraph a\n  channel x knot type=true", "line 3 of the lock file: `knot` is not a kind of channel"),
         ("lock 1\ngraph a\n  channel x last", "line 3 of the lock file: `type` is missing"),
         ("lock 1\ngraph a\n  choice x y", "line 3 of the lock file: there is no node `x`"),
