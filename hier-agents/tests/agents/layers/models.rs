@@ -52,7 +52,7 @@ async fn busy_model_is_retried_and_refusal_is_not() {
 
     let smart = Moody::new("smart", [Try::Refuses]);
     let error = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap_err();
-    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(error.to_string().contains("the request to the model `smart` failed"), "{error}");
 
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
     let error = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap_err();
