@@ -117,7 +117,7 @@ impl Config {
         self
     }
 
-    /// Returns the id of the thread.
+    /// Returns the id of the thread, or `None` if it is not set.
     pub fn thread_id(&self) -> Option<&str> {
         self.thread.as_deref()
     }
@@ -148,7 +148,7 @@ impl Config {
         self
     }
 
-    /// Sets a handle that can stop the run between two supersteps.
+    /// Sets a handle with which the program can stop the run between two supersteps.
     #[must_use]
     pub fn control(mut self, control: RunControl) -> Self {
         self.control = Some(control);
@@ -208,9 +208,9 @@ impl Config {
         self
     }
 
-    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps running. A longer sleep ends the
-    /// run, and a [sweeper](crate::graph::CompiledGraph::sweeper) or a worker resumes the thread when the time has
-    /// come. Defaults to 10 seconds.
+    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps running. During a longer sleep,
+    /// the run stops. A [sweeper](crate::graph::CompiledGraph::sweeper) or a worker resumes the thread when the time
+    /// has come. Defaults to 10 seconds.
     #[must_use]
     pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
         self.sleep_in_place = at_most;
@@ -218,7 +218,7 @@ impl Config {
     }
 
     /// Sets the time that the run uses as the current time, for tests and sweepers. Timers and deadlines up to this
-    /// time are due. A time in the past has no effect.
+    /// time are due. If the time is in the past, the run uses the system clock.
     #[must_use]
     pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);
@@ -293,8 +293,8 @@ impl Config {
         self.when_running
     }
 
-    /// Sets the name of this run for error messages. While this run holds the thread,
-    /// [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) reports the name to a run that is refused.
+    /// Sets the name of this run for error messages. If another run is refused because this run holds the thread, its
+    /// error [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) contains the name.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();
@@ -354,8 +354,8 @@ impl Config {
 
 /// A handle that stops a run before its next superstep.
 ///
-/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If no task was left when the run stopped, the
-/// outcome is [`Outcome::Finished`](crate::Outcome::Finished).
+/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If the run has no further task at this point,
+/// it returns [`Outcome::Finished`](crate::Outcome::Finished).
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 
@@ -365,8 +365,8 @@ impl RunControl {
         Self::default()
     }
 
-    /// Stops the run when the tasks of its current superstep have ended.
-    /// [`StopReason::Drained`](crate::StopReason::Drained) contains the reason.
+    /// Requests that the run stops after its current superstep, and returns at once.
+    /// [`StopReason::Drained`](crate::StopReason::Drained) contains the `reason`.
     pub fn request_drain(&self, reason: impl Into<String>) {
         *lock(&self.0) = Some(reason.into());
     }

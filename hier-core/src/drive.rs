@@ -18,39 +18,40 @@ use crate::config::{Config, Durability};
 use crate::error::RunError;
 pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 
-/// The options of a run that are sent to another machine.
+/// The options of a run, in a form that the driver can send to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The id of the thread.
     pub thread: String,
-    /// The checkpoint that is addressed.
+    /// The id of the checkpoint that the run continues from. `None` selects the latest.
     pub checkpoint: Option<Uuid>,
-    /// The namespace that is addressed.
+    /// The namespace of the selected subgraph. Empty for the root graph.
     pub namespace: String,
-    /// The policy for a thread with a live run; none for the default.
+    /// The reaction to another run that holds the thread. `None` selects the default of the call.
     pub when_running: Option<WhenRunning>,
-    /// The limit of concurrent tasks.
+    /// The number of tasks that may run concurrently in a superstep. `None` means no limit.
     pub max_concurrency: Option<usize>,
-    /// The time for which the thread is kept after its last run.
+    /// The time for which the thread is kept after its last run. `None` means no limit.
     #[serde(default)]
     pub time_to_live: Option<Duration>,
-    /// True to stream the events of subgraphs.
+    /// True if streams contain the events of subgraphs.
     pub stream_subgraphs: bool,
     recursion_limit: usize,
     sleep_in_place: Duration,
     metadata: Map<String, Value>,
     interrupt_before: Option<Vec<String>>,
     interrupt_after: Option<Vec<String>>,
-    /// The value from which the context is made: [`RunContext`](crate::graph::RunContext).
+    /// The context in the request: [`RunContext::context`](crate::graph::RunContext::context).
     #[serde(default)]
     pub context: Value,
-    /// The `configurable` of the request.
+    /// The value of `config.configurable` in the request.
     #[serde(default)]
     pub configurable: Map<String, Value>,
 }
 
 impl Settings {
-    /// Returns the options of a configuration. The thread is empty if the configuration has none.
+    /// Copies the options from a configuration. If the configuration has no thread, the id of the thread is empty. The
+    /// context and the `configurable` are empty: set them afterwards.
     pub fn of(config: &Config) -> Self {
         Self {
             thread: config.thread.clone().unwrap_or_default(),
@@ -70,12 +71,13 @@ impl Settings {
         }
     }
 
-    /// Returns the id of the run, if it has one: [`Config::run_id`].
+    /// Returns the id that [`Config::run_id`] has set. Returns `None` without such an id, or if the id is not a UUID.
     pub fn run_id(&self) -> Option<Uuid> {
         Uuid::try_parse(self.metadata.get("run_id")?.as_str()?).ok()
     }
 
-    /// Returns the options as a configuration.
+    /// Creates a configuration with these options and [`Durability::Sync`]. The configuration does not contain
+    /// `when_running`, `context` and `configurable`.
     pub fn config(&self) -> Config {
         let mut config = Config::new().thread(&self.thread).durability(Durability::Sync).namespace(&self.namespace);
         if let Some(lives) = self.time_to_live {
@@ -93,44 +95,50 @@ impl Settings {
     }
 }
 
-/// Returns the token that cancels a run of this configuration.
+/// Returns the cancellation token of the configuration. If the configuration has none, returns a new token.
 pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
-/// Adds a token that is cancelled before the one of the run, if the run will be continued later.
+/// Adds a token that marks a cancellation as a pause. Cancel it before the token of the run if another run will
+/// continue this run. The run then stops without the cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
 pub fn pausing(mut config: Config, pause: CancellationToken) -> Config {
     config.pauses.push(pause);
     config
 }
 
-/// Checks a configuration as a run does.
+/// Checks the limits in a configuration, as each run does when it starts.
+///
+/// # Errors
+///
+/// Fails with [`RunError::Config`] if `recursion_limit`, `max_concurrency` or `stream_capacity` is 0.
 pub fn check(config: &Config) -> Result<(), RunError> {
     config.check()
 }
 
-/// Adds a policy to a configuration.
+/// Sets the policy that decides where runs with this configuration pause.
 pub fn with_policy(mut config: Config, policy: Arc<dyn StepPolicy>) -> Config {
     config.step_policy = Some(policy);
     config
 }
 
-/// Sets the time of the run.
+/// Sets the time that the run uses as the current time. See [`Config::at`].
 pub fn at(config: Config, now: SystemTime) -> Config {
     config.at(now)
 }
 
-/// Serializes a thread so that it can be resumed elsewhere. Includes the whole history if `whole` is true, and else the latest checkpoints.
+/// Exports a thread and its inbox as bytes, which [`load`] imports on another machine. If `whole` is true, the bytes
+/// contain the whole history. Otherwise, they contain only the checkpoints that the thread needs to continue.
 pub fn dump(saver: &MemorySaver, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
     saver.dump(thread, whole)
 }
 
-/// Replaces a thread of the saver with the one in these bytes.
+/// Imports a thread that [`dump`] has exported. Replaces an existing thread with this id.
 pub fn load(saver: &MemorySaver, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
     saver.load(thread, dump)
 }
 
-/// Returns a new saver with a copy of a thread.
+/// Returns a new saver with a copy of the thread and its inbox. Later changes in one saver do not affect the other.
 pub fn apart(saver: &MemorySaver, thread: &str) -> MemorySaver {
     saver.apart(thread)
 }

@@ -68,7 +68,7 @@ pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, st
 use hier_checkpoint::{panics, sync};
 /// Queued runs and their events.
 pub use hier_runs as runs;
-/// Graphs as data: the type of [`CompiledGraph::spec`](graph::CompiledGraph::spec), and its parts.
+/// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec) returns such a description.
 pub use hier_spec as spec;
 pub use hier_state::error::{
     BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind,

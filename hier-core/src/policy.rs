@@ -6,129 +6,137 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A part of an open superstep.
+/// The part of an open superstep that a run executes, if other runs execute the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartialStep {
-    /// One task. The superstep is not applied.
+    /// The run executes only this task and stores its result. It does not apply the writes of the superstep.
     Task {
-        /// The namespace of its graph.
+        /// The namespace of the graph that the task belongs to.
         namespace: String,
-        /// Its place in the superstep.
+        /// The place of the task in the superstep: [`PlannedTask::place`].
         task: String,
     },
-    /// All tasks without a stored result, after which the superstep is applied. Tasks with an open question do not ask again.
+    /// The run executes all tasks that have no stored result, and then applies the writes of the superstep. Tasks with
+    /// an open question do not run again. Their questions stay open.
     Rest {
-        /// The namespace of their graph.
+        /// The namespace of the graph that the tasks belong to.
         namespace: String,
-        /// The places of tasks that stopped at a breakpoint inside.
+        /// The places of the tasks whose subgraphs stopped at a breakpoint. These tasks do not run again.
         stopped: Vec<String>,
     },
 }
 
-/// The end of a [`PartialStep`].
+/// The way in which a [`PartialStep`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialStepEnd {
-    /// The task has ended and is stored.
+    /// The run has executed the single task, and its result is stored.
     TaskStored,
-    /// The rest of the superstep has run. Later supersteps run as a whole.
+    /// The run has executed the remaining tasks. It executes all tasks of later supersteps.
     StepRan,
-    /// All results of the superstep came from elsewhere. The run only applies them, so this superstep does not count.
+    /// Other runs had stored the results of all tasks, so this run executed no task and only applied their writes.
     StepOnlyApplied,
 }
 
-/// The time of a stopped clock.
+/// A fixed time from which the engine makes ids, so that a repeated part of a run makes the same ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedClock {
-    /// The time since 1970.
+    /// The time since 1970-01-01 UTC.
     pub since_1970: Duration,
-    /// Distinguishes the ids of one namespace from all others.
+    /// The node field of the UUIDs. Use a different value for each namespace, so that two namespaces never make the
+    /// same id.
     pub node: [u8; 6],
 }
 
-/// The paused run that a run continues.
+/// The point at which the run that this run continues was paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausedRun {
     /// The run does not continue a paused run.
     None,
-    /// The run paused between two supersteps of the root graph, with no subgraph running.
+    /// The earlier run paused between two supersteps of the root graph, when no subgraph was running.
     BetweenSteps,
-    /// The run paused inside a superstep.
+    /// The earlier run paused inside a superstep of the root graph.
     InsideStep,
 }
 
-/// The way in which a run comes to a graph.
+/// The way in which a run enters a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphEntry {
-    /// The graph is entered with an input.
+    /// The run starts the graph with an input.
     Start,
-    /// The graph continues from a checkpoint.
+    /// The run continues the graph from a checkpoint.
     Resume,
 }
 
-/// A task of a superstep that has not run.
+/// A task of the next or the open superstep that has not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTask {
-    /// The name of its node.
+    /// The name of the node that the task runs.
     pub node: String,
-    /// Its place in the superstep.
+    /// The place of the task in its superstep, in LangGraph's notation. It identifies the task within the superstep.
     pub place: String,
 }
 
 /// Decides where a run pauses, and which tasks of a superstep run elsewhere.
 ///
-/// A namespace is the list of segments on the path from the root graph to a subgraph. It is empty for the root. Each method defaults to
-/// the behavior of a run without a policy.
+/// A `namespace: &[String]` is the path from the root graph to a subgraph, and is empty for the root graph. The default
+/// methods behave like a run without a policy.
 pub trait StepPolicy: fmt::Debug + Send + Sync {
-    /// Returns the clock for the ids of a namespace. Defaults to the system clock.
+    /// Returns the fixed time from which the engine makes the ids of checkpoints in this namespace. Returns `None` to
+    /// use the system clock, which is the default.
     fn clock(&self, namespace: &str) -> Option<StoppedClock> {
         let _ = namespace;
         None
     }
 
-    /// Returns the paused run that this run continues.
+    /// Returns the point at which the run that this run continues was paused.
     fn continues(&self) -> PausedRun {
         PausedRun::None
     }
 
-    /// Returns the last superstep that a graph may run. `last_step` is the last superstep that the recursion limit of
-    /// this run allows.
+    /// Returns the number of the last superstep that a graph may run. The argument `last_step` is the limit that
+    /// follows from the recursion limit of this run alone. A policy can return the limit of the first run instead, so
+    /// that all parts of a run share one limit.
     fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
         let _ = (namespace, entry);
         last_step
     }
 
-    /// Records that a superstep is stored.
+    /// Records that the graph in this namespace has stored a superstep.
     fn step_stored(&self, namespace: &[String]) {
         let _ = namespace;
     }
 
-    /// Returns true if the run pauses before the next superstep of a graph. Records the pause.
+    /// Decides if the run pauses before the next superstep of a graph. Returns true to pause. The engine calls this
+    /// method before each superstep of the root graph and of subgraphs.
     fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
         false
     }
 
-    /// Returns true if the next tasks of a graph run elsewhere, and records them. The run then pauses.
+    /// Decides if other runs execute tasks of a superstep. The argument `tasks` contains the tasks that have not run.
+    /// Returns true to pause this run. The policy must then remember the tasks.
     fn run_elsewhere(&self, namespace: &[String], tasks: Vec<PlannedTask>) -> bool {
         let _ = (namespace, tasks);
         false
     }
 
-    /// Returns the part of this graph's open superstep that the run must execute. Defaults to the whole superstep.
+    /// Returns the part of the open superstep of the graph in this namespace that the run executes. Returns `None` for
+    /// the whole superstep, which is the default.
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
         let _ = namespace;
         None
     }
 
-    /// Records the end of the partial superstep.
+    /// Records that the run has executed the part that [`partial_step`](Self::partial_step) returned.
     fn end_partial_step(&self, end: PartialStepEnd) {
         let _ = end;
     }
 
-    /// Records that a parallel superstep begins. The run does not pause inside it.
+    /// Records that the run begins to execute several tasks of one superstep. Until
+    /// [`parallel_step_ends`](Self::parallel_step_ends), [`pause`](Self::pause) must return false.
     fn parallel_step_begins(&self) {}
 
-    /// Records that a parallel superstep ends.
+    /// Records that all tasks of a parallel superstep have ended.
     fn parallel_step_ends(&self) {}
 }
 

@@ -21,18 +21,20 @@ impl<'a, S: Values, C: Send + Sync + 'static, Q: DeclaredQuestion> Extract<'a, S
     }
 }
 
-/// Represents an argument of a tool. Its constant is that of a view or a state, which asks nothing, and else that of [`MayAsk`].
+/// A helper with which the code of `#[tool]` finds the questions that an argument of type `T` can ask. For a view or a
+/// state, `QUESTIONS` is an inherent constant: such an argument asks nothing. For other types, it is the constant of
+/// [`MayAsk`].
 #[derive(Debug)]
 pub struct ArgumentQuestions<T>(PhantomData<T>);
 
 impl<T: Shows> ArgumentQuestions<T> {
-    /// Nothing.
+    /// The argument asks nothing.
     pub const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 }
 
-/// The constant of arguments that may be anything.
+/// The fallback of [`ArgumentQuestions`] for types that are neither a view nor a state.
 pub trait MayAsk {
-    /// No claims.
+    /// It is not known which questions the argument asks.
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 

@@ -15,7 +15,7 @@ use crate::state::{SharesWith, State, Values};
     note = "give both graphs the same context, or the inner one none"
 )]
 pub trait FitsContext<C>: Graph {
-    /// Converts the context of the outer graph to that of this graph.
+    /// Returns the context of this graph. `outer` is the context of the outer graph.
     fn context(outer: &Arc<C>) -> Arc<Self::Context>;
 }
 

@@ -19,8 +19,8 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 /// A builder for a graph whose nodes and edges the program chooses at run time. The state is a derived state or a
 /// [`DynState`].
 ///
-/// Strings name the nodes. [`START`](super::START) and [`END`](super::END) are the ends of the graph.
-/// [`compile`](Self::compile) checks the shape of the graph as `graph!` does.
+/// Nodes have names that are strings. [`START`](super::START) is the start of the graph, and [`END`](super::END) is its
+/// end. [`compile`](Self::compile) makes the same checks of the graph's shape as `graph!`.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -48,8 +48,8 @@ pub struct GraphBuilder<S: Values, C = ()> {
     pub(crate) draft: Draft<S, C>,
 }
 
-/// A node of a graph that is built at run time: an async function that takes a [`Task`], or a [`NodeDef`]
-/// ([`NodeDef::task`]).
+/// A type that [`GraphBuilder::node`] accepts as a node: an async function that takes a [`Task`], or a [`NodeDef`] from
+/// [`NodeDef::task`].
 pub trait IntoNode<S: Values, C> {
     /// Converts the value to a node.
     fn into_node(self) -> NodeDef<S, C>;
@@ -75,7 +75,7 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
-    /// Creates a node from an async function that takes a task.
+    /// Creates a node from an async function that takes a [`Task`]. Options can then be set on the node.
     pub fn task<F, Fut>(function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -104,14 +104,14 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> GraphBuilder<S, C> {
-    /// Creates a builder of a graph over a derived state.
+    /// Creates a builder for a graph over a derived state.
     pub fn new(name: impl Into<String>) -> Self {
         Self::over(name.into(), S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
     }
 }
 
 impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
-    /// Creates a builder of a graph over channels that are declared at run time.
+    /// Creates a builder for a graph over a [`DynState`]. The `schema` declares its channels.
     pub fn dynamic(name: impl Into<String>, schema: Schema) -> Self {
         let channels = schema.channels().cloned().collect();
         let schema = Arc::new(schema);
@@ -120,7 +120,7 @@ impl<C: Send + Sync + 'static> GraphBuilder<DynState, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
-    /// Creates a builder of a graph over these channels and this initial state.
+    /// Creates a builder for a graph over these channels. `initial` makes the state of a new thread.
     #[doc(hidden)]
     pub fn over(name: String, channels: Vec<ChannelSpec>, initial: Arc<dyn Fn() -> S + Send + Sync>) -> Self {
         Self { draft: Draft::new(name, channels, initial) }
@@ -167,7 +167,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a subgraph as a node. The two graphs share the channels that have the same name.
+    /// Adds a subgraph as a node. Channels with the same name in both states are shared.
     pub fn subgraph<T, I, O>(mut self, name: impl Into<String>, graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
@@ -256,8 +256,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds an edge that starts one task of the node `to` for each item that the function returns. A task reads its
-    /// item with [`Task::sent`].
+    /// Adds an edge with a function that reads the state and returns a list of items. For each item, the edge starts
+    /// one task of the node `to`. A task reads its item with [`Task::sent`].
     pub fn each<T: Payload, Items: IntoIterator<Item = T>>(
         mut self,
         from: impl Into<EdgeEnd>,

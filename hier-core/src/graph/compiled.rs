@@ -36,24 +36,26 @@ pub trait Graph: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     /// The nodes and edges of the graph as data.
     const SPEC: &'static GraphSpec;
-    /// The number of nested graph levels. Evaluating it fails for a graph that contains itself.
+    /// The number of levels of nested subgraphs. If a graph contains itself, the compiler cannot evaluate this constant
+    /// and reports an error.
     const DEPTH: usize;
 
-    /// Returns the code of the nodes and routes, in the order of the spec.
+    /// Returns the spec with the code of the nodes and routes, in the order of the spec.
     #[doc(hidden)]
     fn parts() -> Parts<Self::State, Self::Context>;
 
-    /// Returns the code of the nodes and routes of a graph that is the root of a hierarchy.
+    /// Returns the spec with the code of the nodes and routes, for a graph that is the root of a hierarchy. Defaults to
+    /// [`parts`](Self::parts).
     #[doc(hidden)]
     fn root_parts() -> Parts<Self::State, Self::Context> {
         Self::parts()
     }
 
-    /// True if the graph or a nested one calls a model.
+    /// True if the graph or one of its subgraphs calls a model.
     #[doc(hidden)]
     const ASKS_MODEL: bool = false;
 
-    /// The channels that the graph reads and writes as a node of another graph.
+    /// The channels that the graph reads and writes, for the checks of an outer graph.
     #[doc(hidden)]
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
     /// The data that the graph may read and send, from the labels of its tools.
@@ -62,13 +64,14 @@ pub trait Graph: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
-    /// Returns the functions that run when the graph is entered or left.
+    /// Returns the functions that the engine calls when a run enters or leaves the graph, and before each input.
     #[doc(hidden)]
     fn hooks() -> Hooks<Self::State, Self::Context> {
         Hooks::default()
     }
 
-    /// Returns the name of the channel that receives messages from outside.
+    /// Returns the name of the channel that receives [messages from outside](CompiledGraph::send), or `None` if the
+    /// graph has no `inbox`.
     #[doc(hidden)]
     fn inbox() -> Option<String> {
         None
@@ -80,8 +83,9 @@ pub trait Graph: Copy + Send + Sync + 'static {
         compiled::<Self>(Self::parts())
     }
 
-    /// Compiles the graph as the root of a hierarchy. An agent that is made to report to a supervisor then ends with
-    /// the tool `finish_task` instead. For all other graphs, this method is the same as [`compile`](Self::compile).
+    /// Compiles the graph as the root of a hierarchy. Use this method for a subagent that runs without its supervisor:
+    /// its model then ends the work with the tool `finish_task`. For all other graphs, this method is the same as
+    /// [`compile`](Self::compile).
     fn compile_as_root() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())
@@ -126,7 +130,7 @@ impl<S: Values, C> fmt::Debug for Parts<S, C> {
 }
 
 impl<S: Values, C> Parts<S, C> {
-    /// Creates a graph whose nodes are built at run time.
+    /// Creates the parts of a graph whose nodes are built at run time.
     #[doc(hidden)]
     pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
         Self {
@@ -144,38 +148,41 @@ impl<S: Values, C> Parts<S, C> {
         }
     }
 
-    /// Marks the graph as an agent, which calls a model.
+    /// Marks the graph as an agent, which is a graph that calls a model.
     #[doc(hidden)]
     pub fn agent(self) -> Self {
         Self { is_agent: true, ..self }
     }
 
-    /// Sets the trust of a graph that is built at run time.
+    /// Sets the data that a graph may read and send, if the graph is built at run time.
     #[doc(hidden)]
     pub fn trusted(self, trust: GraphTrust) -> Self {
         Self { trust, ..self }
     }
 
-    /// Declares questions of a graph that is built at run time.
+    /// Sets the declared questions of a graph that is built at run time.
     #[doc(hidden)]
     pub fn asking(self, asked: Vec<QuestionType>) -> Self {
         Self { asked, ..self }
     }
 
-    /// Adds writes before each new input, in addition to those of the graph's kind.
+    /// Sets a function that returns writes before each new input. The engine applies them in addition to those of
+    /// [`Hooks`].
     #[doc(hidden)]
     pub fn mark_input(mut self, mark: Prepare<S>) -> Self {
         self.hooks.mark_input = Some(mark);
         self
     }
 
-    /// Marks the graph as a part of the outer graph, with a route from START.
+    /// Marks the graph as a part of its outer graph, so that the events of its nodes are events of the outer graph.
+    /// Sets the route that leads from START.
     #[doc(hidden)]
     pub fn part(self, route: RouteFn<S>) -> Self {
         Self { is_part: true, routes: vec![route], ..self }
     }
 
-    /// Creates the parts of a graph without code.
+    /// Creates the parts of a graph without the code of its nodes and routes. Add the code with [`node`](Self::node)
+    /// and [`route`](Self::route), in the order of the spec.
     pub fn new(spec: &'static GraphSpec) -> Self {
         Self::made(SpecRef::Static(spec), Vec::new(), Hooks::default())
     }
@@ -249,7 +256,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         Self { inner, attached: Attachments::default(), types: PhantomData }
     }
 
-    /// Returns the parts of the graph that another graph attaches.
+    /// Returns the graph without its checkpointer and store, to attach it to another graph.
     #[doc(hidden)]
     pub fn program(&self) -> &Arc<Program<S, C>> {
         &self.inner
@@ -260,8 +267,8 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         &self.inner.spec
     }
 
-    /// Returns the names of the agent's own layers, outermost first. The list lacks the layers that the agent inherits
-    /// from its supervisor. Empty if the graph is not an agent.
+    /// Returns the names of the layers that the agent itself declares, outermost first. The list does not contain the
+    /// layers that the agent inherits from its supervisor. Empty if the graph is not an agent.
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
     }
@@ -281,7 +288,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         self
     }
 
-    /// Removes all cached results of nodes with a `cache`.
+    /// Removes all stored results of nodes with a `cache`, so that these nodes run again.
     pub fn clear_cache(&self) {
         self.inner.cache.clear();
     }

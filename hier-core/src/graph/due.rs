@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
-/// A sweeper: it resumes the due threads of a graph. [`CompiledGraph::sweeper`] returns it.
+/// A sweeper, which resumes the due threads of a graph. [`CompiledGraph::sweeper`] returns it.
 #[must_use]
 pub struct DueSweeper<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
@@ -127,8 +127,8 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper ignores the thread and the
-    /// checkpoint in this configuration.
+    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper does not use the thread and
+    /// the checkpoint in this configuration.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -149,9 +149,9 @@ where
     /// Resumes the threads that are due at the time `now`, the longest overdue first. Returns the results of their
     /// runs.
     ///
-    /// A call reads no further page of due threads after it has resumed 256 of them, so it resumes at most 511. It skips
-    /// threads that another process runs. A slow thread occupies one of the slots that [`DueSweeper::concurrency`] sets,
-    /// and does not delay the other slots. Dropping the future cancels the runs.
+    /// The sweeper reads due threads in pages of 256. When a call has resumed 256 threads, it reads no further page, so
+    /// it resumes at most 511. It skips threads that another process runs. A slow thread occupies one of the slots that
+    /// [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future cancels the runs.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ where
     }
 
     /// Resumes due threads in the background until the handle is dropped. The argument is the interval between two
-    /// searches for due threads. Errors are logged through `tracing`. Needs a tokio runtime.
+    /// searches for due threads. The sweeper logs errors through `tracing`. Call this method in a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {
         SweepHandle { _task: AbortOnDropHandle::new(tokio::spawn(self.sweep_forever(every))) }

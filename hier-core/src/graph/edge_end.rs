@@ -4,7 +4,7 @@ use hier_spec::Source;
 
 use crate::engine::program::{End, Start};
 
-/// An end of an edge in a graph that is built at run time.
+/// The source or the target of an edge in a graph that is built at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EdgeEnd {
     /// The start of the graph.

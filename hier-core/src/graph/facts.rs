@@ -14,7 +14,8 @@ use crate::state::Values;
     note = "name a type that `graph!` declares, or pass a compiled graph: `Review::compile().renamed(\"old\", \"new\")`"
 )]
 pub trait StoredGraph {
-    /// Returns the properties on which stored threads depend. The generator collects the schemas of named types.
+    /// Returns the properties of the graph on which its stored threads depend. The function adds the schemas of named
+    /// types to `generator`.
     fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts;
 }
 

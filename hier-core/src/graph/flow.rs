@@ -4,7 +4,7 @@ use hier_spec::flow::{ChannelSet, NodeFlow};
 
 use crate::channel::Table;
 
-/// The data flow of a graph, as a node of another graph sees it.
+/// The channels that a graph reads and writes, for the checks of an outer graph.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphFlow {
     pub(super) channels: Option<Table>,
@@ -15,10 +15,10 @@ pub struct GraphFlow {
 }
 
 impl GraphFlow {
-    /// The flow of a graph that makes no claims.
+    /// The flow of a graph whose reads and writes are not known.
     pub const UNKNOWN: Self = Self { channels: None, node: NodeFlow::UNTYPED, has_views: false };
 
-    /// Returns true if the graph may write the channel.
+    /// Returns true if the graph may write the channel with this name. Also returns true if its writes are not known.
     pub const fn may_write(&self, channel: &str) -> bool {
         let Some(channels) = self.channels else { return true };
         if !self.node.is_typed || !self.has_views {
@@ -30,7 +30,9 @@ impl GraphFlow {
         }
     }
 
-    /// Returns a channel that the graph needs and that a state with these channels cannot give.
+    /// Returns the name of a channel that the graph reads without writing it, if the outer state does not have this
+    /// channel. Returns `None` if the outer state has all such channels. `outer` contains the channels of the outer
+    /// state.
     pub const fn lacks(&self, outer: &Table) -> Option<&'static str> {
         let Some(channels) = self.channels else { return None };
         let mut needs = self.node.reads;

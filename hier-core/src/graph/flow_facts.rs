@@ -23,7 +23,7 @@ const fn flow_of(claim: &WriteClaim) -> NodeFlow {
 }
 
 impl<S: State, C> NodeInfo<S, C> {
-    /// Returns the channels that the node reads and writes.
+    /// Returns the channels that the node reads and writes. For a subgraph, these are channels of the outer state.
     pub const fn flow(self) -> NodeFlow {
         if let Some(graph) = self.graph_flow() {
             return graph.within(&S::CHANNELS);
@@ -41,7 +41,8 @@ impl<S: State, C> NodeInfo<S, C> {
         flow
     }
 
-    /// Refuses a graph that needs a channel which this graph's state does not have.
+    /// Makes the compilation fail if the node runs a subgraph that needs a channel which the state `S` does not have.
+    /// `graph` is the name of the subgraph for the error.
     #[track_caller]
     pub const fn check_nested(self, graph: &str) {
         if let Some(flow) = self.graph_flow()
@@ -61,7 +62,7 @@ impl<S: State, C> NodeInfo<S, C> {
     }
 }
 
-/// The data flow of a graph over `S` with `N` nodes.
+/// The channels that the `N` nodes of a graph read and write. `graph!` uses it to check the graph at compile time.
 #[derive(Debug)]
 pub struct FlowFacts<const N: usize> {
     channels: Table,
@@ -81,7 +82,9 @@ pub struct FlowFacts<const N: usize> {
 }
 
 impl<const N: usize> FlowFacts<N> {
-    /// Joins the flow of the nodes with the shape of their graph.
+    /// Combines the reads and writes of the nodes with the shape of their graph. `names` and `nodes` have one entry per
+    /// node, in the same order. `same_step` contains the pairs of nodes that can run in one superstep. `commanded`
+    /// contains the indices of the nodes that commands can reach.
     pub const fn new<S: State>(
         names: [&'static str; N],
         nodes: [NodeFlow; N],
@@ -102,14 +105,15 @@ impl<const N: usize> FlowFacts<N> {
         }
     }
 
-    /// Sets the input of the graph. Without one, the input may write every channel.
+    /// Sets the channels that the `input:` of the graph writes. By default, the input may write every channel.
     #[must_use]
     pub const fn input(self, input: WriteClaim) -> Self {
         let given = if input.is_known() { Some(input.all().union(self.fields.initial())) } else { None };
         Self { given, ..self }
     }
 
-    /// Adds a channel that receives messages from outside.
+    /// Adds the inbox of the graph, which is a channel that can have a value before the first node runs. `field`
+    /// identifies the field of the state.
     #[must_use]
     pub const fn inbox(self, field: u64) -> Self {
         let given = match self.given {
@@ -119,14 +123,14 @@ impl<const N: usize> FlowFacts<N> {
         Self { given, ..self }
     }
 
-    /// Adds a function that runs when the graph is entered or left.
+    /// Adds the writes of an `on_entry` or `on_exit` function. The function may read every channel.
     #[must_use]
     pub const fn hook(self, writes: WriteClaim) -> Self {
         let hook = flow_of(&writes);
         Self { hooks: self.hooks.or(hook), ..self }.reads_all()
     }
 
-    /// Sets the output of the graph, which a caller reads.
+    /// Adds the reads of the declared `output:`. `output` contains the channels of the view.
     #[must_use]
     pub const fn output(self, output: WriteClaim) -> Self {
         if !output.is_known() {
@@ -136,14 +140,14 @@ impl<const N: usize> FlowFacts<N> {
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
 
-    /// Adds routes that read these fields of the state and no others.
+    /// Adds routes that read only these fields of the state.
     #[must_use]
     pub const fn routes<const F: usize>(self, fields: [u64; F]) -> Self {
         let reads = self.others.reads.union(self.of_fields(fields));
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
 
-    /// Adds a route or a function that may read every channel.
+    /// Adds a route or another function that may read every channel.
     #[must_use]
     pub const fn reads_all(self) -> Self {
         Self { others: NodeFlow { reads_all: true, ..self.others }, ..self }
@@ -166,7 +170,7 @@ impl<const N: usize> FlowFacts<N> {
         }
     }
 
-    /// Returns the flow of the graph as a node of another.
+    /// Returns the reads and writes of the whole graph, for the checks of an outer graph.
     pub const fn graph(&self) -> GraphFlow {
         let (written, mut node) = (self.written(), NodeFlow::UNTYPED);
         if let Some(writes) = written {
@@ -187,7 +191,8 @@ impl<const N: usize> FlowFacts<N> {
         GraphFlow { channels: Some(self.channels), node, has_views: written.is_some() }
     }
 
-    /// Returns the channels of a node, or of [`FlowSpec::OTHERS`], by name.
+    /// Returns the names of the channels that a node reads and writes. `node` is the index of the node, or
+    /// [`FlowSpec::OTHERS`] for the routes, the functions and the output.
     pub fn channels(&self, node: usize) -> NodeChannels {
         let others = (node == FlowSpec::OTHERS).then_some(&self.others);
         let Some(flow) = self.nodes.get(node).or(others) else { return NodeChannels::default() };
@@ -212,7 +217,9 @@ impl<const N: usize> FlowFacts<N> {
         false
     }
 
-    /// Refuses a node that can write a channel in one superstep with another, and a node that reads what nothing writes.
+    /// Makes the compilation fail for two mistakes of the node with this index. First, it and another node of the same
+    /// superstep can write a channel without a reducer. Second, it reads a channel that neither the input nor a node
+    /// writes.
     #[track_caller]
     pub const fn check(&self, node: usize) {
         let plain = plain(&self.channels);
@@ -236,7 +243,8 @@ impl<const N: usize> FlowFacts<N> {
         }
     }
 
-    /// Refuses a route that reads a channel that nothing writes. `fields` are those of the state.
+    /// Makes the compilation fail if a route reads a channel that neither the input nor a node writes. `label` names
+    /// the route in the error, and `fields` are the fields of the state that it reads.
     #[track_caller]
     pub const fn check_route<const F: usize>(&self, label: &str, fields: [u64; F]) {
         if let Some(channel) = flow::unwritten(self.of_fields(fields), self.written(), self.given) {
@@ -258,7 +266,7 @@ impl<const N: usize> FlowFacts<N> {
             .refuse();
     }
 
-    /// Refuses an output with a channel that nothing writes.
+    /// Makes the compilation fail if the output has a channel that neither the input nor a node writes.
     #[track_caller]
     pub const fn check_output(&self, output: WriteClaim) {
         if !output.is_known() {
@@ -289,19 +297,19 @@ const fn plain(channels: &Table) -> ChannelSet {
     plain
 }
 
-/// Finds the claim of a view that is an `input:` or an `output:`: the channels that it would write. Another type makes no
-/// claim.
+/// A helper with which `graph!` finds the channels of the type `V` in `input:` or `output:`. For a view that owns its
+/// fields, `CLAIM` is an inherent constant. For other types, it is the constant of [`NoClaim`].
 #[derive(Debug)]
 pub struct ViewClaim<S, V>(std::marker::PhantomData<fn() -> (S, V)>);
 
 impl<S: State, V: OwnedView + IntoUpdate<S>> ViewClaim<S, V> {
-    /// The claim of the view.
+    /// The channels of the view.
     pub const CLAIM: WriteClaim = V::WRITES;
 }
 
-/// The claim of other types.
+/// The fallback of [`ViewClaim`] for types that are not views.
 pub trait NoClaim {
-    /// No claim.
+    /// It is not known which channels the type has.
     const CLAIM: WriteClaim = WriteClaim::UNKNOWN;
 }
 

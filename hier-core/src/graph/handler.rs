@@ -25,11 +25,12 @@ use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
             `on_error` also takes `Failure`"
 )]
 pub trait Extract<'a, S: Values, C>: Sized {
-    /// The payload that the argument needs: [`NoPayload`], [`RequiredPayload<T>`], [`OptionalPayload<T>`] or
-    /// [`ErrorPayload`].
+    /// A marker for the payload that the argument needs: [`NoPayload`], [`RequiredPayload<T>`], [`OptionalPayload<T>`]
+    /// or [`ErrorPayload`].
     type Accepts;
 
-    /// The part of the task's input that the argument reads. The key of a `cache` contains this part.
+    /// The part of the task's input that the argument reads. The default key of a `cache` contains this part. Defaults
+    /// to the whole input.
     const READS: Reads = Reads::Input;
 
     /// The declared questions that the argument can ask.
@@ -111,19 +112,19 @@ impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     note = "a node is an `async fn` of up to four of `&State`, a view, `Sent<T>`, `&Run<C>`, or a type made by `graph!`"
 )]
 pub trait Node<Args>: Sized {
-    /// The return value.
+    /// The return type of the node function.
     type Out;
 
-    /// Calls the node.
+    /// Calls the node function with these arguments.
     fn call(self, args: Args) -> Self::Out;
 }
 
-/// The arguments of a node function.
+/// The tuple of all arguments of a node function.
 pub trait Arguments<'a, S: Values, C>: Sized {
-    /// The payload that all arguments together need.
+    /// A marker for the payload that the arguments together need.
     type Accepts;
 
-    /// The parts of the input that the arguments read.
+    /// The part of the task's input that each argument reads.
     const READS: &'static [Reads];
 
     /// The declared questions that the arguments can ask.
@@ -133,7 +134,7 @@ pub trait Arguments<'a, S: Values, C>: Sized {
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
-/// The arguments of a graph as a node: the task.
+/// The arguments of a node that is a subgraph. It takes the whole task.
 pub struct SubgraphArgs<'a, S: Values, C, G> {
     pub(super) task: &'a Task<S, C>,
     graph: PhantomData<G>,
@@ -149,10 +150,10 @@ impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, 
     }
 }
 
-/// The payload that two arguments together need.
+/// Combines the payload markers of two arguments. Two arguments cannot both take a payload of a Send.
 #[diagnostic::on_unimplemented(message = "a node can take only one `Sent<…>`", label = "takes two")]
 pub trait And<Other> {
-    /// The combined payload.
+    /// The marker for the payload that the two arguments together need.
     type Both;
 }
 
@@ -229,9 +230,9 @@ macro_rules! arity {
     };
 }
 
-/// The payload that all arguments of a node together need.
+/// Combines the payload markers of all arguments of a node.
 pub trait Combine {
-    /// The combined payload.
+    /// The marker for the payload that the arguments together need.
     type All;
 }
 
@@ -269,10 +270,10 @@ arity!(A1 A2 A3 A4);
             `Result` of these whose error converts into `NodeError`"
 )]
 pub trait IntoOutput<S: Values> {
-    /// The channels that a value of this type writes. Defaults to unknown.
+    /// The channels that a return value of this type writes. Defaults to unknown.
     const WRITES: WriteClaim = WriteClaim::UNKNOWN;
 
-    /// Converts the return value.
+    /// Converts the return value to the output of the node.
     fn into_output(self) -> NodeResult<S>;
 }
 
@@ -331,10 +332,10 @@ impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::resul
     note = "write `async fn`, or wrap the value: `async move {{ … }}`"
 )]
 pub trait NodeFuture<S: Values>: Future {
-    /// The channels that the node writes.
+    /// The channels that the output of the future writes.
     const WRITES: WriteClaim;
 
-    /// Converts the output.
+    /// Converts the output of the future to the output of the node.
     fn output(output: Self::Output) -> NodeResult<S>;
 }
 
@@ -370,15 +371,15 @@ pub trait TakesSent<T> {}
 impl<T> TakesSent<T> for RequiredPayload<T> {}
 impl<T> TakesSent<T> for OptionalPayload<T> {}
 
-/// A node that may be a graph.
+/// An argument tuple of the node `F`, which is a function or a subgraph.
 pub trait Attach<S: Values, C, F> {
-    /// Compiles the graph, if the node is one.
+    /// Compiles the subgraph. Returns `None` if the node is a function.
     fn child() -> Option<Child<S, C>>;
-    /// The properties of the graph, if the node is one.
+    /// The properties of the subgraph. `None` if the node is a function.
     const NESTED: Option<&'static NestedFacts>;
 }
 
-/// The properties of a graph that is a node. They are one constant, because the compiler evaluates it for each node.
+/// The properties of a graph that is a node of another graph.
 #[derive(Debug)]
 pub struct NestedFacts {
     pub(super) spec: fn() -> &'static hier_spec::GraphSpec,

@@ -30,8 +30,8 @@ impl Signal {
     }
 }
 
-/// A message or a [`Signal`] to a thread, as the argument of [`CompiledGraph::send`]. Each serializable value converts
-/// into a message.
+/// A message or a [`Signal`] for a thread. [`CompiledGraph::send`] accepts it. Each serializable value converts into a
+/// message.
 pub struct ThreadMessage {
     id: Option<Uuid>,
     signal: Option<Arc<str>>,
@@ -45,8 +45,8 @@ impl fmt::Debug for ThreadMessage {
 }
 
 impl ThreadMessage {
-    /// Creates a message for the `inbox` channel of a graph. The value is one for the channel, or a single item if the
-    /// channel is a list. If the channel is a conversation, a string becomes a user message.
+    /// Creates a message for the `inbox` channel of a graph. The value must be a value of the channel. If the channel
+    /// is a list, it can also be a single item. If the channel is a conversation, a string becomes a user message.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }

@@ -3,7 +3,8 @@ use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;
 use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, Update, Values};
 
-/// The input type of a graph that declares no view as `input:`. Such a graph takes a state, or an update of the state.
+/// The input type of a graph that does not declare a view as `input:`. The input of such a graph is a state or an
+/// update.
 #[derive(Clone, Copy, Debug)]
 pub struct FullState;
 
@@ -24,7 +25,7 @@ pub struct FullState;
             takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
-    /// Converts the input.
+    /// Converts the value to the input of a run.
     fn into_input(self) -> Input<S>;
 }
 

@@ -9,7 +9,7 @@ use crate::question::QuestionFacts;
 use crate::state::Values;
 
 impl<S: Values, C> Site<S, C> {
-    /// Calls a function that runs when a graph is entered or left.
+    /// Calls the `on_entry` or `on_exit` function of a graph with arguments from this task.
     pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,
@@ -24,7 +24,7 @@ impl<S: Values, C> Site<S, C> {
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// Returns the declared questions that a function can ask when a graph is entered or left.
+    /// Returns the declared questions that an `on_entry` or `on_exit` function can ask.
     pub const fn hook_questions<'a, F, Args, M>(&self, _function: F) -> QuestionFacts
     where
         F: Node<Args> + Copy,
@@ -52,14 +52,14 @@ impl<T> FitsHook for OptionalPayload<T> {}
     note = "return an update of `{S}`, `()`, a `Result` of these, or be an `async fn` of one"
 )]
 pub trait HookOutput<'a, S: Values, M> {
-    /// Returns the writes.
+    /// Returns a future of the function's writes.
     fn output(self) -> BoxFuture<'a, NodeResult<S>>;
 }
 
-/// Marks a synchronous function.
+/// Marks the return value of a synchronous function.
 #[derive(Debug)]
 pub struct AtOnce;
-/// Marks an asynchronous function.
+/// Marks the return value of an asynchronous function.
 #[derive(Debug)]
 pub struct Later;
 

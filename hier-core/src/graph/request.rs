@@ -79,13 +79,13 @@ pub struct NeedsContext<C>(PhantomData<fn() -> C>);
 /// The type state of a request that has its context.
 pub struct WithContext<C>(Arc<C>);
 
-/// A type state of a request: [`NeedsContext`] or [`WithContext`].
+/// The type state of a request: [`NeedsContext`] or [`WithContext`].
 pub trait RequestContext {
-    /// The context of the graph.
+    /// The type of the context.
     type Context;
 }
 
-/// A type state of a request that can start: [`WithContext`], or [`NeedsContext`] of a graph without a context.
+/// The type state of a request that can start: [`WithContext`], or [`NeedsContext`] if the graph has no context.
 #[diagnostic::on_unimplemented(
     message = "this run needs a context: `{Self}`",
     label = "the run has no context",
@@ -97,21 +97,21 @@ pub trait ReadyContext: RequestContext {
     fn shared(&self) -> Arc<Self::Context>;
 }
 
-/// A kind of request that is awaited.
+/// The kind of a request that the program awaits, such as [`Invoke`].
 #[doc(hidden)]
 pub trait RequestKind<C> {
     /// The value to which the request resolves.
     type Output;
 
-    /// Returns the future of the run. The first call starts the run with the configuration and the context from
-    /// `options`.
+    /// Returns the future of the run. The first call starts the run. It calls `options` for the configuration and the
+    /// context. Later calls return the same future.
     fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output>;
 }
 
-/// A kind of request that is read as a stream.
+/// The kind of a request that the program reads as a stream, such as [`Streaming`].
 #[doc(hidden)]
 pub trait StreamKind<C> {
-    /// The type of the stream.
+    /// The type of the stream of events.
     type Events;
 
     /// Sets the modes of the stream.
@@ -142,7 +142,7 @@ impl<C> ReadyContext for WithContext<C> {
 }
 
 impl<K, C> GraphRequest<K, NeedsContext<C>> {
-    /// Creates a request of this kind without options.
+    /// Creates a request of this kind with default options.
     #[doc(hidden)]
     pub fn new(kind: K) -> Self {
         Self { kind, config: None, context: NeedsContext(PhantomData) }
@@ -193,17 +193,17 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.cancel(token))
     }
 
-    /// Sets a handle that can stop the run between two supersteps. See [`Config::control`].
+    /// Sets a handle with which the program can stop the run between two supersteps. See [`Config::control`].
     pub fn control(self, control: RunControl) -> Self {
         self.set(|config| config.control(control))
     }
 
-    /// Runs from this checkpoint instead of the latest one. See [`Config::checkpoint`].
+    /// Selects the checkpoint from which the run continues, instead of the latest one. See [`Config::checkpoint`].
     pub fn checkpoint(self, id: Uuid) -> Self {
         self.set(|config| config.checkpoint(id))
     }
 
-    /// Selects a subgraph by the namespace of its checkpoints. See [`Config::namespace`].
+    /// Selects a subgraph by its namespace. See [`Config::namespace`].
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set(|config| config.namespace(namespace))
     }
@@ -280,7 +280,8 @@ where
         self.set(|config| config.stream_capacity(events))
     }
 
-    /// Starts the run now and returns its stream of events. Without this call, reading the first event starts the run.
+    /// Starts the run now and returns its stream of events. Without this call, the run starts when the first event is
+    /// read.
     pub fn start(self) -> K::Events
     where
         X: ReadyContext,

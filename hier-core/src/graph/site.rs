@@ -16,12 +16,13 @@ use crate::error::NodeError;
 use crate::question::QuestionFacts;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Reads, Values, WritableChannel, WriteClaim};
 
-/// A graph over `S` with the context `C`, to which nodes are bound.
+/// A helper with which `graph!` checks and calls the nodes of a graph. `S` is the state and `C` the context of the
+/// graph.
 #[derive(Debug)]
 pub struct Site<S, C>(PhantomData<fn() -> (S, C)>);
 
-/// A node of a graph. [`Site::of`] has all conditions on a node and each use of a node starts with it, so that the compiler reports an
-/// error once.
+/// A node after [`Site::of`] has checked its type. All other uses of a node begin with this value, so the compiler
+/// reports a wrong node only once.
 pub struct BoundNode<'a, S: Values, C, F, Args, Out, Accepts> {
     function: F,
     take: fn(&'a Task<S, C>) -> Result<Args, NodeError>,
@@ -60,13 +61,13 @@ impl<S: Values, C> fmt::Debug for NodeInfo<S, C> {
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// Creates the site.
+    /// Creates the helper.
     #[allow(clippy::new_without_default)] // of use as a constant only
     pub const fn new() -> Self {
         Self(PhantomData)
     }
 
-    /// Binds a node to the graph.
+    /// Checks that the function or subgraph can be a node of the graph, and binds it to the graph.
     #[inline]
     pub const fn of<'a, F, Args, Out, Accepts>(&self, function: F) -> BoundNode<'a, S, C, F, Args, Out, Accepts>
     where
@@ -81,7 +82,8 @@ impl<S: Values, C> Site<S, C> {
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// Calls the function that returns the cache key of a node. It takes the arguments of a node.
+    /// Calls the `cache_key` function of a node with arguments from this task, and returns the hash of its result. The
+    /// function can have the same arguments as a node.
     pub fn key<'a, F, Args>(&self, task: &'a Task<S, C>, function: F) -> Result<InputKey, NodeError>
     where
         F: Node<Args>,
@@ -93,7 +95,7 @@ impl<S: Values, C> Site<S, C> {
 }
 
 impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args, Out, Accepts> {
-    /// Calls the node.
+    /// Calls the node with arguments from this task.
     #[inline]
     pub fn call(self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where
@@ -102,7 +104,7 @@ impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args,
         boxed((self.take)(task).map(|args| (self.call)(self.function, args)))
     }
 
-    /// Checks that plain edges may lead to the node.
+    /// Checks at compile time that plain edges may lead to the node.
     #[must_use]
     pub const fn plain(self) -> Self
     where
@@ -111,24 +113,24 @@ impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args,
         self
     }
 
-    /// Pairs the node with a payload.
+    /// Combines the node with the payload of a Send. Call [`Sending::fits`] on the result.
     pub fn sent<T>(&self, item: T) -> Sending<T, Accepts> {
         Sending(item, PhantomData)
     }
 
-    /// Returns the properties of the node.
+    /// Returns the properties of the node that are known at compile time.
     pub const fn facts(&self) -> NodeInfo<S, C> {
         self.facts
     }
 }
 
 impl<S: Values, C> NodeInfo<S, C> {
-    /// Returns the graph that the node runs, if it is one.
+    /// Compiles the subgraph of the node. Returns `None` if the node is a function.
     pub fn child(self) -> Option<Child<S, C>> {
         (self.child)()
     }
 
-    /// Returns the spec of the graph that the node runs, if it is one.
+    /// Returns the spec of the node's subgraph, or `None` if the node is a function.
     pub const fn nested(self) -> Option<NestedSpec> {
         match self.nested {
             Some(graph) => Some(NestedSpec::Static(graph.spec)),
@@ -136,7 +138,7 @@ impl<S: Values, C> NodeInfo<S, C> {
         }
     }
 
-    /// Returns the number of nested levels of graphs in the node.
+    /// Returns the number of graph levels in the node. A function has 0, and a subgraph without subgraphs has 1.
     pub const fn depth(self) -> usize {
         match self.nested {
             Some(graph) => graph.depth,
@@ -144,17 +146,17 @@ impl<S: Values, C> NodeInfo<S, C> {
         }
     }
 
-    /// Returns the parts of the input that the node's arguments read.
+    /// Returns the part of the task's input that each argument of the node reads.
     pub const fn reads(self) -> &'static [Reads] {
         self.reads
     }
 
-    /// Returns the channels that the node's function writes.
+    /// Returns the channels that the return value of the node's function writes.
     pub const fn writes(self) -> &'static WriteClaim {
         self.writes
     }
 
-    /// Returns the data flow of the graph that the node runs, if it is one.
+    /// Returns the reads and writes of the node's subgraph, or `None` if the node is a function.
     pub const fn graph_flow(self) -> Option<&'static GraphFlow> {
         match self.nested {
             Some(graph) => Some(&graph.flow),
@@ -167,7 +169,7 @@ impl<S: Values, C> NodeInfo<S, C> {
         *self.questions
     }
 
-    /// Returns the definition of the node.
+    /// Creates the definition of the node. `call` is the code that runs the node.
     pub fn node(self, call: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> NodeDef<S, C>
     where
         C: 'static,
@@ -175,12 +177,13 @@ impl<S: Values, C> NodeInfo<S, C> {
         NodeDef::new(call, self.child()).reads(self.reads())
     }
 
-    /// Returns true if the node is a graph that calls a model.
+    /// Returns true if the node is a subgraph that calls a model, itself or in one of its subgraphs.
     pub const fn asks_model(self) -> bool {
         matches!(self.nested, Some(graph) if graph.asks_model)
     }
 
-    /// Returns the trust of the graph that the node runs, if it shares the conversation of this state.
+    /// Returns the data that the node's subgraph may read and send, if the outer state has a conversation. Otherwise
+    /// returns [`GraphTrust::NONE`]. `outer` contains the channels of the outer state.
     pub const fn trust(self, outer: &Table) -> GraphTrust {
         match self.nested {
             Some(graph) if outer.contains(hier_spec::trust::CONVERSATION) => graph.trust,
@@ -189,12 +192,12 @@ impl<S: Values, C> NodeInfo<S, C> {
     }
 }
 
-/// A payload for a node that accepts `Accepts`.
+/// A payload for a node whose arguments need the payload `Accepts`.
 #[derive(Debug)]
 pub struct Sending<T, Accepts>(T, PhantomData<fn() -> Accepts>);
 
 impl<T, Accepts> Sending<T, Accepts> {
-    /// Checks that the node accepts the payload, and returns it.
+    /// Checks at compile time that the node takes a payload of this type, and returns the payload.
     pub fn fits(self) -> T
     where
         Accepts: TakesSent<T>,
@@ -203,7 +206,7 @@ impl<T, Accepts> Sending<T, Accepts> {
     }
 }
 
-/// Returns the greatest of the depths.
+/// Returns the largest of the depths, or 0 for an empty slice.
 pub const fn deepest(depths: &[usize]) -> usize {
     let mut deepest = 0;
     let mut at = 0;
@@ -216,18 +219,19 @@ pub const fn deepest(depths: &[usize]) -> usize {
     deepest
 }
 
-/// Calls a route, so that the type of the closure's argument can be inferred.
+/// Calls the closure of a route with the state. With this function, the compiler can infer the type of the closure's
+/// argument.
 pub fn choose<'a, S, T>(state: &'a S, route: impl FnOnce(&'a S) -> T) -> T {
     route(state)
 }
 
-/// Checks that a node may write the channel.
+/// Checks at compile time that nodes may write the channel.
 pub fn writable(_channel: &impl WritableChannel) {}
 
-/// Returns the name of the channel that receives messages from outside.
+/// Returns the name of the `inbox` channel. Checks at compile time that the channel can be an inbox.
 pub fn inbox(channel: &impl InboxChannel) -> String {
     channel.channel_name().to_owned()
 }
 
-/// Checks that two nodes of one superstep may write the channel.
+/// Checks at compile time that two nodes of one superstep may both write the channel.
 pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

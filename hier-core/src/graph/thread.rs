@@ -47,13 +47,13 @@ where
         engine::snapshot(&self.inner, self.saver("read threads")?, &config).await
     }
 
-    /// Returns all states of the thread, newest first.
+    /// Returns the states at all checkpoints of the thread, newest first. See [`history`](Self::history).
     pub async fn states(&self, thread: impl Into<Config>) -> Result<Vec<StateSnapshot<S>>, RunError> {
         self.history(thread, ListQuery::default()).await
     }
 
-    /// Returns the history of a thread, newest first: the state at each checkpoint, with the results of the superstep
-    /// that followed. The fields `filter`, `before` and `limit` of the query restrict the list.
+    /// Returns the states at the checkpoints of a thread, newest first. Each state has the results of the superstep
+    /// that followed its checkpoint. The fields `filter`, `before` and `limit` of the query restrict the list.
     pub async fn history(
         &self,
         thread: impl Into<Config>,
@@ -70,8 +70,9 @@ where
     /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). This call is required if
     /// several nodes ran in the last superstep, or if several edges led to the only node that ran.
     ///
-    /// As in LangGraph, the update drops the superstep in progress: the tasks that have not ended, and the results of
-    /// those that have. If the configuration selects an earlier checkpoint, the update starts a new branch of the history there.
+    /// As in LangGraph, the update drops the superstep in progress, including the results of tasks that have ended. If
+    /// the configuration selects an earlier checkpoint, the update starts a new branch of the history at this
+    /// checkpoint.
     ///
     /// # Errors
     ///
@@ -81,9 +82,10 @@ where
         self.bulk_update_state(thread, [[update]]).await
     }
 
-    /// Updates the state of a thread like [`update_state`](Self::update_state), with one superstep for each list of
-    /// updates. If a list has several updates, each of them must name its node with
-    /// [`StateUpdate::as_node`](crate::StateUpdate::as_node).
+    /// Updates the state of a thread like [`update_state`](Self::update_state), but in several supersteps: one for each
+    /// list of updates. If a list has several updates, each of them must name its node with
+    /// [`StateUpdate::as_node`](crate::StateUpdate::as_node). Returns the configuration that selects the last new
+    /// checkpoint.
     pub async fn bulk_update_state<U>(
         &self,
         thread: impl Into<Config>,

@@ -14,7 +14,8 @@ use crate::runs::overlay;
 
 pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 
-/// A saver whose panics become [`SaverError::Panicked`] in every call.
+/// A wrapper around a checkpointer that the engine uses for all calls. If a call panics, it returns
+/// [`SaverError::Panicked`].
 #[derive(Clone)]
 pub struct Saver {
     saver: Arc<dyn Checkpointer>,

@@ -42,13 +42,13 @@ impl<Q> fmt::Debug for Ask<Q> {
 }
 
 impl<Q: DeclaredQuestion> Ask<Q> {
-    /// Creates the argument in a graph that is built at run time. Declare the question with
+    /// Creates the argument from a node's task, in a graph that is built at run time. Declare the question with
     /// [`GraphBuilder::asks`](crate::graph::GraphBuilder::asks).
     pub fn of_task<S: Values, C: Send + Sync + 'static>(task: &Task<S, C>) -> Self {
         Self { run: Arc::new(task.run().clone()), question: PhantomData }
     }
 
-    /// Creates the argument for the task of a run.
+    /// Creates the argument from the run of a task.
     #[doc(hidden)]
     pub fn of_run<C: Send + Sync + 'static>(run: &Run<C>) -> Self {
         Self { run: Arc::new(run.clone()), question: PhantomData }
@@ -69,7 +69,7 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 /// Checks a typed answer. The error describes the mistake.
 type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
 
-/// A declared question that is asked when it is awaited. [`Ask::ask`] returns it.
+/// A declared question that has not been asked. Await it to ask the question. [`Ask::ask`] returns it.
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
     ask: &'a Ask<Q>,
@@ -94,7 +94,7 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
         self
     }
 
-    /// Sets a deadline, after which the call returns the default. See [`Interrupt::until`](crate::Interrupt::until).
+    /// Sets a deadline, after which `default` is the answer. See [`Interrupt::until`](crate::Interrupt::until).
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn until(mut self, time: SystemTime, default: Q::Answer) -> Self {
         self.due = Some(time);
@@ -102,8 +102,8 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
         self
     }
 
-    /// Adds a check of answers, in addition to the check of their type. An answer that fails the check is treated like
-    /// one of the wrong type: the run fails, and the question stays open.
+    /// Adds a check of answers, in addition to the check of their type. If the function returns an error, the run fails
+    /// and the question stays open, as for an answer of the wrong type.
     pub fn check(mut self, check: impl Fn(&Q::Answer) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self

@@ -17,11 +17,12 @@ use crate::question::{Asker, Question, client_call};
 /// Checks an answer. The error describes the mistake.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
-/// The state of a question or a wait that has not been awaited. The compiler shows this type where `.await` is missing.
+/// A type argument of questions and waits that have not been awaited. It appears in compiler errors where `.await` is
+/// missing.
 #[derive(Debug)]
 pub struct NeedsAwait;
 
-/// A question that is asked when it is awaited. [`Run::interrupt`] returns it.
+/// A question that has not been asked. Await it to ask the question. [`Run::interrupt`] returns it.
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct Interrupt<'a, S, A, C = ()> {
     run: &'a Run<C>,
@@ -102,8 +103,8 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds a check of answers, in addition to the check of their type. An answer that fails the check is treated like
-    /// one of the wrong type: the run fails, and the question stays open.
+    /// Adds a check of answers, in addition to the check of their type. If the function returns an error, the run fails
+    /// and the question stays open, as for an answer of the wrong type.
     pub fn check(mut self, check: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self
@@ -239,13 +240,15 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns true if this question has already been answered.
+    /// Returns true if the thread has an answer to the question with this value, so that [`Run::interrupt`] would
+    /// return it now.
     #[doc(hidden)]
     pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
         self.is_answered(&hash(&codec::to_json(question)?)?)
     }
 
-    /// Returns true if the question with this [key](Interrupt::key) has already been answered.
+    /// Returns true if the thread has an answer to the question with this [key](Interrupt::key), so that
+    /// [`Run::interrupt`] would return it now.
     #[doc(hidden)]
     pub fn has_answer_to_key(&self, key: &str) -> Result<bool, NodeError> {
         self.is_answered(&hash(&("key", key))?)

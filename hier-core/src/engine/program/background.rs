@@ -28,10 +28,11 @@ pub(crate) struct Attachments {
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// The result of a background run.
+/// The result of a background run, in the form that its `end` function returned.
 pub type BackgroundEnd = Arc<dyn Any + Send + Sync>;
 
-/// The background runs of a run and of its subgraphs, by their threads.
+/// The background runs that a run and its subgraphs have started in this process. The id of its thread identifies a
+/// background run.
 #[derive(Default)]
 pub struct BackgroundRuns {
     attached: Attachments,
@@ -83,7 +84,8 @@ impl BackgroundRuns {
         self.attached.saver.is_some()
     }
 
-    /// Returns the saver of the background runs.
+    /// Returns the saver for the threads of the background runs. This is the graph's saver or, for a graph without one,
+    /// a saver in memory.
     pub fn saver(&self) -> Option<Saver> {
         self.attachments().saver
     }
@@ -106,23 +108,26 @@ impl BackgroundRuns {
         Ok(())
     }
 
-    /// Returns true if this process drives the run of the thread, or has driven it to its end.
+    /// Returns true if this process executes a background run on the thread, or has executed one to its end.
     pub fn has(&self, thread: &str) -> bool {
         lock(&self.runs).contains_key(thread)
     }
 
-    /// Waits for the end of the thread's run. Returns `None` if there is no run, or if it was stopped.
+    /// Waits until the background run on the thread has ended, and returns its result. Returns `None` if this process
+    /// has no such run, or if the run was aborted.
     pub async fn end(&self, thread: &str) -> Option<BackgroundEnd> {
         let mut end = lock(&self.runs).get(thread)?.end.clone();
         end.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    /// Returns the end of the thread's run, if it has ended.
+    /// Returns the result of the background run on the thread. Returns `None` if this process has no such run, or if
+    /// the run has not ended.
     pub fn ended(&self, thread: &str) -> Option<BackgroundEnd> {
         lock(&self.runs).get(thread)?.end.borrow().clone()
     }
 
-    /// Stops the run of a thread for good. Its checkpoints stay.
+    /// Stops the background run on the thread, does not wait for its end, and removes it. No later run continues it.
+    /// Its checkpoints stay stored.
     pub fn stop(&self, thread: &str) {
         if let Some(run) = lock(&self.runs).remove(thread) {
             run.stop();
@@ -130,12 +135,12 @@ impl BackgroundRuns {
         }
     }
 
-    /// Stops the run of a thread for good, and returns when its last task is gone.
+    /// Stops the background run on the thread, and waits until its last task has ended. No later run continues it.
     pub async fn cancel(&self, thread: &str) {
         self.stopped(thread, BackgroundRun::stop).await;
     }
 
-    /// Stops the run of a thread so that it can be continued later, and returns when the run's last task is gone.
+    /// Pauses the background run on the thread, and waits until its last task has ended. A later run can continue it.
     pub async fn paused(&self, thread: &str) {
         self.stopped(thread, BackgroundRun::pause).await;
     }

@@ -11,34 +11,37 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
     /// Runs the graph as a task of the outer graph.
     fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-    /// Returns true if the graph, or a graph in it, calls a model.
+    /// Returns true if the graph or one of its subgraphs calls a model.
     fn asks_model(&self) -> bool;
 
     /// Returns the graph without its types, to read and update its threads.
     fn erased(&self) -> &dyn ErasedGraph;
 
-    /// Returns the writes before a new input, if the graph is a part of the outer graph and has the same state.
+    /// Returns the function that makes the writes before a new input. Returns `None` unless the graph is a part of the
+    /// outer graph and has the same state type.
     fn prepare(&self) -> Option<Prepare<S>> {
         None
     }
 
-    /// Returns true if the payload of a Send is the initial state of the graph.
+    /// Returns true if the graph takes the payload of a Send as its initial state. Defaults to false.
     fn takes_state(&self) -> bool {
         false
     }
 
-    /// Returns the options that decide which values cross the border. Empty if the two graphs share one state.
+    /// Returns the options of the policy, which decide which values pass between the two graphs. Empty if the graphs
+    /// share one state.
     fn policy(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// Encodes a state for a Send by the names of its channels. Returns `None` if the payload has another type.
+    /// Encodes the payload of a Send as an object of channels, if the payload is a state of this graph. Returns `None`
+    /// for a payload of another type.
     fn pack(&self, _arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         None
     }
 }
 
-/// A graph at a node of another graph over `S`.
+/// A subgraph at a node of a graph over `S`.
 pub struct Child<S: Values, C>(Arc<dyn Subgraph<S, C>>);
 
 impl<S: Values, C> Clone for Child<S, C> {
@@ -83,7 +86,7 @@ impl<S: Values, C> Child<S, C> {
         self.0.pack(arg)
     }
 
-    /// Runs the graph as this task.
+    /// Runs the subgraph as the work of this task.
     #[doc(hidden)]
     pub fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
     where
@@ -98,18 +101,19 @@ impl<S: Values, C> Child<S, C> {
     }
 }
 
-/// Returns the context of an inner graph from that of the outer graph.
+/// A function that returns the context of a subgraph. It receives the context of the outer graph.
 pub type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
 
-/// An inner graph, with its context and the channels that it shares.
+/// A subgraph together with the function that makes its context.
 pub struct Attached<T: Values, C, D> {
-    /// The graph.
+    /// The subgraph.
     pub graph: Arc<Program<T, D>>,
-    /// Returns the context of the graph from that of the outer graph.
+    /// Makes the context of the subgraph from the context of the outer graph.
     pub context: ContextFn<C, D>,
-    /// The channels that both states have.
+    /// The channels that the states of both graphs have. The first task of the node fills this field.
     pub shares: Shares,
 }
 
-/// For each channel of the inner state, the index of the outer channel with the same name.
+/// For each channel of the subgraph's state, the index of the channel with the same name in the outer state. `None` if
+/// the outer state has no such channel.
 pub type Shares = OnceLock<Vec<Option<usize>>>;

@@ -19,10 +19,10 @@ pub struct Start;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End;
 
-/// The start of a graph, as an end of an edge.
+/// The start of a graph, as a source of edges.
 pub const START: Start = Start;
 
-/// The end of a graph, as an end of an edge or as a [`Command`] target.
+/// The end of a graph, as a target of edges and of a [`Command`].
 pub const END: End = End;
 
 /// A node as the target of a command. `graph!` generates a constant of this type for each node, such as
@@ -78,7 +78,7 @@ pub trait IntoTarget<S> {
     fn into_jump(self) -> JumpTo;
 }
 
-/// A target that is resolved when the command is applied.
+/// A target of a [`Command`] before the engine has looked up its node.
 #[doc(hidden)]
 pub struct JumpTo(pub(crate) Jump);
 
@@ -158,13 +158,13 @@ impl<S: Values> Command<S> {
         !self.jumps.is_empty()
     }
 
-    /// Returns true if the command is for the parent graph.
+    /// Returns true if the command is addressed to the parent graph. See [`Command::parent`].
     #[doc(hidden)]
     pub fn is_for_parent(&self) -> bool {
         self.parent.is_some()
     }
 
-    /// Converts the command to a command for a state that contains the state `S`.
+    /// Converts the command to one for the state `T`, which contains the channels of `S`.
     #[doc(hidden)]
     pub fn lift<T: Contains<S>>(self) -> Command<T> {
         let mut command = Command::new();
@@ -185,7 +185,7 @@ impl<S: Values> Command<S> {
         Self::new().goto(target)
     }
 
-    /// Creates a command with an update, or with a view that owns its fields.
+    /// Creates a command with an update. Accepts an update of the state, or a view that owns its fields.
     pub fn update(update: impl IntoUpdate<S>) -> Self {
         Self { writes: writes_of(update), ..Self::default() }
     }
@@ -218,8 +218,8 @@ impl<S: Values> Command<S> {
         Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
     }
 
-    /// Adds an update, or a view that owns its fields. In a command for
-    /// [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node runs.
+    /// Adds an update to the command. Accepts an update of the state, or a view that owns its fields. In a command for
+    /// [`invoke`](crate::graph::CompiledGraph::invoke), the engine applies the update before any node runs.
     pub fn with_update(mut self, update: impl IntoUpdate<S>) -> Self {
         update.write_into(&mut self.writes);
         self
@@ -241,7 +241,7 @@ impl<S: Values> Command<S> {
     }
 
     /// Addresses the command to the parent graph. If a node of a subgraph returns such a command, the subgraph ends and
-    /// its writes are dropped. The parent graph applies the command as if its node, which runs the subgraph, had
+    /// its writes are dropped. The parent graph then applies the command as if the node that runs the subgraph had
     /// returned it. `Child` is the state of the subgraph.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
@@ -282,13 +282,13 @@ impl<S: Values> From<Command<S>> for Output<S> {
 }
 
 impl<S: Values> Output<S> {
-    /// Creates the output of a node that returns a view.
+    /// Creates an output from the fields of a view.
     #[doc(hidden)]
     pub fn written(update: impl IntoUpdate<S>) -> Self {
         Self { writes: writes_of(update), gotos: None }
     }
 
-    /// Creates the output of a node that returns an update. The derive uses it.
+    /// Creates an output from an update. Code that `#[derive(State)]` generates calls this function.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {
         Self { writes: update.into_writes(), gotos: None }

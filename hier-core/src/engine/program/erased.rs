@@ -12,38 +12,41 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::QuestionType;
 
-/// A graph of unknown types, whose threads can be read and updated. The namespace of each `config` must be that of this
-/// graph.
+/// A graph without its types. Callers use it to read and update threads. The namespace in each `config` must be that of
+/// this graph.
 pub trait ErasedGraph: Send + Sync {
-    /// The name of the graph.
+    /// Returns the name of the graph.
     fn name(&self) -> &str;
 
-    /// Returns the graph of a node, by its current or an earlier name.
+    /// Returns the subgraph of a node. `node` is the current or an earlier name of the node.
     ///
     /// # Errors
     ///
-    /// The names of the nodes that are graphs, if this node is not one of them.
+    /// If the node does not run a subgraph, returns the names of the nodes that do.
     fn inner(&self, node: &str) -> Result<InnerGraph<'_>, Vec<String>>;
 
-    /// Returns the secret channels of this graph and of the graphs in it.
+    /// Returns the secret channels of this graph and its subgraphs.
     fn secret_channels(&self) -> Vec<SecretChannel>;
 
     /// Returns true if this channel of the graph is secret.
     fn hides(&self, channel: &str) -> bool;
 
-    /// Returns the questions that this graph and the graphs in it declare, each once.
+    /// Returns the questions that this graph and its subgraphs declare, each once.
     fn question_types(&self) -> Vec<QuestionType>;
 
-    /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
+    /// Returns the JSON Schema of the state: an object of channels. A channel whose type does not implement
+    /// `JsonSchema` has an empty schema.
     fn state_schema(&self) -> Value;
 
-    /// Returns the facts on which stored threads of the graph depend. The generator collects the schemas of named types.
+    /// Returns the properties on which stored threads of the graph depend. The generator collects the schemas of named
+    /// types.
     fn facts(&self, generator: &mut schemars::SchemaGenerator) -> GraphFacts;
 
-    /// Returns the state of a thread.
+    /// Returns the state of a thread. See [`CompiledGraph::state`](crate::graph::CompiledGraph::state).
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;
 
-    /// Returns the history of a thread.
+    /// Returns the states of a thread, newest first. See
+    /// [`CompiledGraph::history`](crate::graph::CompiledGraph::history).
     fn history<'a>(
         &'a self,
         saver: &'a Saver,
@@ -51,7 +54,8 @@ pub trait ErasedGraph: Send + Sync {
         query: ListQuery,
     ) -> BoxFuture<'a, Result<Vec<DynSnapshot>, RunError>>;
 
-    /// Updates the state of a thread.
+    /// Updates the state of a thread, with one superstep for each list of updates. Returns the configuration that
+    /// selects the last new checkpoint.
     fn update<'a>(
         &'a self,
         saver: &'a Saver,
@@ -60,11 +64,11 @@ pub trait ErasedGraph: Send + Sync {
     ) -> BoxFuture<'a, Result<Config, RunError>>;
 }
 
-/// A graph at a node of another graph.
+/// A subgraph at a node of another graph.
 pub struct InnerGraph<'a> {
-    /// The graph.
+    /// The subgraph.
     pub graph: &'a dyn ErasedGraph,
-    /// The kind of its checkpoints.
+    /// The kind of checkpoints that the subgraph has.
     pub checkpoints: Checkpoints,
     /// The earlier names of the node.
     pub earlier: Vec<String>,
@@ -89,12 +93,12 @@ pub enum DynInput {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynUpdates {
-    /// The update: an object of channels, a list of `[channel, value]` pairs, or null.
+    /// The update: an object of channels, a list of `[channel, value]` pairs, or null for no update.
     pub values: Value,
-    /// The node that the update is attributed to. Defaults to the node that ran last. For the special names, see
+    /// The node that the update is attributed to. `None` means the node that ran last. For the special names, see
     /// [`StateUpdate::as_node`](crate::StateUpdate::as_node).
     pub as_node: Option<String>,
-    /// A command instead of `values`: `{"update": …, "goto": …}`.
+    /// A command, which replaces `values`: `{"update": …, "goto": …}`. `None` means that `values` is the update.
     pub command: Option<DynCommand>,
 }
 

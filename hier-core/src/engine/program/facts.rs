@@ -27,18 +27,18 @@ pub struct GraphFacts {
     pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,
-    /// The nodes that START leads to.
+    /// The nodes to which START leads.
     pub entry: Exits,
-    /// The joins whose target is a node, and not END.
+    /// The joins that lead to a node. Joins that lead to END are not in this list.
     pub joins: Vec<JoinFacts>,
-    /// The declared questions of the graph and of the graphs in it.
+    /// The questions that the graph and its subgraphs declare.
     pub questions: Vec<AskedFacts>,
 }
 
 /// A declared question.
 #[derive(Clone, Debug)]
 pub struct AskedFacts {
-    /// The stored name.
+    /// The name under which checkpoints store the question.
     pub name: String,
     /// The JSON Schema of the question, including the schemas of named types.
     pub question: Value,
@@ -49,10 +49,10 @@ pub struct AskedFacts {
 /// A channel of a state.
 #[derive(Clone, Debug)]
 pub struct ChannelFacts {
-    /// The channel.
+    /// The name, kind and options of the channel.
     pub spec: ChannelSpec,
-    /// The JSON Schema of the channel's type. The schemas of named types that it refers to are in the generator. `None`
-    /// if the type has no schema.
+    /// The JSON Schema of the channel's type, or `None` if the type has no schema. The generator has the schemas of the
+    /// named types to which this schema refers.
     pub schema: Option<Value>,
 }
 
@@ -65,14 +65,14 @@ pub struct NodeFacts {
     pub defer: bool,
     /// The nodes that this node leads to.
     pub exits: Exits,
-    /// The subgraph that the node runs.
+    /// The subgraph that the node runs. `None` if the node is a function.
     pub inner: Option<InnerFacts>,
 }
 
-/// The nodes that a node or START leads to, without joins.
+/// The nodes to which a node or START leads, except through joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exits {
-    /// The nodes that run after each run of this node, because an edge leads to them.
+    /// The nodes to which edges lead. They run each time that this node has run.
     pub always: BTreeSet<String>,
     /// The nodes that routes and commands may choose. `None` if a command may choose any node of the graph.
     pub chosen: Option<BTreeSet<String>>,
@@ -85,19 +85,19 @@ impl Default for Exits {
 }
 
 impl Exits {
-    /// Returns the nodes that may follow. If [`chosen`](Self::chosen) is `None`, returns only the nodes that always
-    /// follow.
+    /// Returns the nodes in both lists. If [`chosen`](Self::chosen) is `None`, returns only those in
+    /// [`always`](Self::always).
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
     }
 }
 
-/// A graph that a node runs.
+/// The subgraph of a node.
 #[derive(Clone, Debug)]
 pub struct InnerFacts {
     /// The properties of the subgraph.
     pub graph: GraphFacts,
-    /// The checkpoints of the graph.
+    /// The kind of checkpoints that the subgraph has.
     pub checkpoints: Checkpoints,
     /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,
@@ -113,13 +113,13 @@ pub struct InnerFacts {
 pub struct JoinFacts {
     /// The name under which checkpoints store the progress of the join.
     pub name: String,
-    /// The nodes that must run first.
+    /// The nodes that must all have run before the join starts its target.
     pub from: Vec<String>,
-    /// The node that runs then.
+    /// The target node of the join.
     pub to: String,
 }
 
-/// A secret channel and its graph.
+/// The name of a secret channel, with the name of its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretChannel {
     /// The name of the graph.

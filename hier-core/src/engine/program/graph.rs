@@ -15,15 +15,15 @@ use crate::message::Message;
 use crate::question::{QuestionFacts, QuestionType};
 use crate::state::{Reads, Values};
 
-/// A route: reads the state and chooses destinations.
+/// A function of a route. It reads the state and adds the destinations to the [`Routing`].
 pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
 
-/// The spec of a graph.
+/// The spec of a graph, which is either static or owned.
 #[derive(Clone)]
 pub enum SpecRef {
-    /// Declared in a macro.
+    /// The spec of a graph that `graph!` declares.
     Static(&'static GraphSpec),
-    /// Built at run time.
+    /// The spec of a graph that is built at run time.
     Owned(Arc<GraphSpec>),
 }
 
@@ -38,9 +38,9 @@ impl Deref for SpecRef {
     }
 }
 
-/// The parts of a compiled graph. Nodes and routes are in the order of the plan.
+/// A compiled graph without its checkpointer and store. Its nodes and routes have the order of the spec.
 pub struct Program<S: Values, C> {
-    /// The shape of the graph.
+    /// The nodes and edges of the graph as data.
     pub spec: SpecRef,
     pub(crate) plan: Arc<Plan>,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
@@ -48,7 +48,7 @@ pub struct Program<S: Values, C> {
     pub(crate) hooks: Hooks<S, C>,
     /// The channels of the state.
     pub channels: Arc<[ChannelSpec]>,
-    /// Makes the state of a new thread.
+    /// Makes the initial state of a new thread.
     pub initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
     /// Pairs of an earlier and the current name of a node or of the graph.
@@ -61,7 +61,7 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
-    /// The trust of the graph, from the labels of its tools.
+    /// The data that the graph may read and send, from the labels of its tools.
     pub trust: hier_spec::trust::GraphTrust,
     /// The declared questions of the graph and of all graphs within it.
     pub(crate) questions: QuestionFacts,
@@ -114,7 +114,7 @@ impl<S: Values, C> Program<S, C> {
         }))
     }
 
-    /// Returns true if the graph, or a graph in it, calls a model.
+    /// Returns true if the graph or one of its subgraphs calls a model.
     #[doc(hidden)]
     pub fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)

@@ -12,50 +12,54 @@ use crate::state::{Values, Writes};
 /// The code of `on_entry` or `on_exit`, as the macro generates it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// Returns the writes of a graph before a new input. The arguments are the state before the input and, for the state of a thread, the
-/// open questions that the input withdraws.
+/// A function that returns the writes that a graph makes before it applies a new input. It receives the state before
+/// the input. For a stored thread, it also receives the values of the open questions that the input withdraws.
 pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
 
-/// Makes the value that a graph passes to its subgraphs, when a run begins. The arguments are the value that was passed to the graph, and
-/// its context.
+/// A function that makes the [`Scope`] that a graph passes to its subgraphs. The engine calls it when a run of the
+/// graph begins. The function receives the scope that the graph itself got from its outer graph, and the context of the
+/// graph.
 pub type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
 
-/// The background runs of a graph that continue after the run that started them. The state of the graph has a record of
-/// each until a later run has collected its result.
+/// The background runs of a graph that continue after the run that started them. The state of the graph contains a
+/// record of each such run until a later run of the graph has collected its result.
 pub trait DetachedRuns<S: Values, C>: Send + Sync {
-    /// Returns the names of the graphs of the runs.
+    /// Returns the names of the graphs that the detached runs execute.
     fn graphs(&self) -> Vec<String>;
 
-    /// Returns the names of the runs in a state whose results are not collected.
+    /// Returns the names of the detached runs whose results are not collected in this state.
     fn names(&self, state: &S) -> Vec<String>;
 
-    /// Starts or continues a run, as a task of a graph in that state.
+    /// Starts the detached run with this name, or continues it. The `task` contains the state of the graph that started
+    /// the run. If the state has no such run, does nothing.
     ///
     /// # Errors
     ///
     /// Fails without a tokio runtime.
     fn start(&self, task: &Task<S, C>, name: &str) -> Result<(), NodeError>;
 
-    /// Describes the end of a run.
+    /// Converts the result of a background run to the form that the engine understands.
     fn end(&self, end: &BackgroundEnd) -> DetachedEnd;
 }
 
-/// The end of a detached run in this process.
+/// The way in which a detached run ended in this process.
 #[derive(Debug)]
 pub enum DetachedEnd {
-    /// The run has ended. The value describes the result.
+    /// The run has finished or failed. The value describes the result for the caller of
+    /// [`DynGraph::continue_detached`](crate::graph::DynGraph::continue_detached).
     Ended(Value),
-    /// The run waits for answers.
+    /// The run stopped because it waits for answers to these questions.
     Asks(Vec<Question>),
     /// The run was stopped.
     Stopped,
-    /// Another run drives this run.
+    /// Another run holds the thread of the detached run, for example in another process.
     Elsewhere,
-    /// The thread of the run could not be read or written.
+    /// The saver could not read or write the thread of the detached run.
     Unstored(NodeError),
 }
 
-/// Code that runs when a graph is entered and when it is left. The macro makes it.
+/// The functions that the engine calls when a run enters or leaves a graph, and before each input. `graph!` generates
+/// them.
 pub struct Hooks<S: Values, C> {
     /// The names of the layers around calls of models and tools, the outermost layer first.
     pub(crate) layers: Vec<String>,
@@ -114,12 +118,13 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
 }
 
 impl<S: Values, C> Hooks<S, C> {
-    /// Creates the hooks of a graph that is built at run time.
+    /// Creates the hooks of a graph that is built at run time. `layers` contains the names of an agent's layers,
+    /// outermost first. `scope` makes the value that subgraphs receive. `prepare` returns the writes before each input.
     pub fn made(layers: Vec<String>, scope: Option<Enter<C>>, prepare: Prepare<S>) -> Self {
         Self { layers, scope, prepare: Some(prepare), ..Self::default() }
     }
 
-    /// Sets the background runs that continue after the run that started them.
+    /// Sets the background runs of the graph that continue after the run that started them.
     #[must_use]
     pub fn detached(self, runs: Arc<dyn DetachedRuns<S, C>>) -> Self {
         Self { detached: Some(runs), ..self }
@@ -137,14 +142,14 @@ impl<S: Values, C> Hooks<S, C> {
 }
 
 impl<S: Values, C: 'static> Hooks<S, C> {
-    /// Runs this code when the graph is entered.
+    /// Sets the code of `on_entry`, which runs when a run enters the graph.
     #[must_use]
     pub fn on_entry(mut self, hook: HookFn<S, C>) -> Self {
         self.on_entry = Some(body(hook));
         self
     }
 
-    /// Runs this code when the graph is left.
+    /// Sets the code of `on_exit`, which runs when a run leaves the graph.
     #[must_use]
     pub fn on_exit(mut self, hook: HookFn<S, C>) -> Self {
         self.on_exit = Some(body(hook));

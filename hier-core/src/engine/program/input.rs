@@ -5,15 +5,16 @@ use crate::state::{Values, Writes};
 
 /// The input of a run.
 pub enum Input<S: Values> {
-    /// The writes of a new input.
+    /// A new input, as its writes to the state.
     New(Writes<S>),
-    /// The writes of a whole state, for a thread without checkpoints.
+    /// A whole state, as writes to all channels. The run fails if the thread has a checkpoint.
     Whole(Writes<S>),
     /// No input. The thread continues where it stopped.
     Continue,
-    /// No input. The thread continues where it stopped. A new thread begins in the state of the run.
+    /// No input, for a background run. A stored thread continues where it stopped. A new thread begins with the initial
+    /// state that the caller has set.
     Enter,
-    /// Answers, an update, or targets for a thread.
+    /// A command with answers, an update or targets for the thread.
     Command(Box<Command<S>>),
 }
 
@@ -36,10 +37,10 @@ impl<S: Values> fmt::Debug for Input<S> {
     note = "an output is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
 )]
 pub trait GraphOutput<S: Values>: Send + Sync + 'static {
-    /// Makes the output from the final state.
+    /// Makes the output of the run from a reference to the final state.
     fn from_state(state: &S) -> Self;
 
-    /// Makes the output from an owned final state.
+    /// Makes the output of the run from the final state, without a copy if possible.
     fn from_owned(state: S) -> Self
     where
         Self: Sized,

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::{Run, RunShared};
 
 impl<C> Run<C> {
-    /// Returns the run with a part of its context.
+    /// Returns a copy of this run whose context is the value that `part` returns. `part` receives the context of this
+    /// run.
     #[doc(hidden)]
     pub fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
         self.in_context(Arc::new(part(&self.shared.context)))
     }
 
-    /// Returns the run with another context.
+    /// Returns a copy of this run with another context.
     #[doc(hidden)]
     pub fn in_context<D>(&self, context: Arc<D>) -> Run<D> {
         let RunShared {

@@ -16,7 +16,7 @@ pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a,
 /// Computes the cache key of a task.
 pub(crate) type CacheKeyOf<S, C> = Arc<dyn Fn(&Task<S, C>) -> Result<InputKey, NodeError> + Send + Sync>;
 
-/// Makes the code of a node from a closure.
+/// Converts a closure that takes a task into the code of a node.
 pub fn body<S: Values, C>(
     code: impl for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync + 'static,
 ) -> Body<S, C> {
@@ -74,13 +74,14 @@ impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
 }
 
 impl<S: Values, C: 'static> NodeDef<S, C> {
-    /// Creates a node with this code, and with the graph that it runs. The macro uses it.
+    /// Creates a node from the function that runs it. `child` is the subgraph of the node, if it has one. Code that
+    /// `graph!` generates calls this function.
     #[doc(hidden)]
     pub fn new(body: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>, child: Option<Child<S, C>>) -> Self {
         Self::from_body(Arc::new(body), child)
     }
 
-    /// Creates a node with this code.
+    /// Creates a node from the code that runs it. `child` is the subgraph of the node, if it has one.
     #[doc(hidden)]
     pub fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
         Self {
@@ -139,9 +140,11 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Sets the function that returns the [cache](Self::cache) key of a task. Tasks with equal keys share a result. If
-    /// the function reads the context or the configuration, the cache also stores results for which the node read them.
-    /// An error of the function fails the node. Has no effect without `cache`.
+    /// Sets the function that returns the [cache](Self::cache) key of a task. Tasks with equal keys share a result. An
+    /// error of the function fails the node. Has no effect without `cache`.
+    ///
+    /// By default, results for which the node read the context or the configuration are not cached. They are cached if
+    /// the function reads one of them, too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -168,22 +171,23 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Like [`Self::cache_key`], for the macro.
+    /// Sets the function that returns the hash of a task's cache key. Code that `graph!` generates calls this method.
     #[doc(hidden)]
     pub fn keyed(mut self, key: for<'a> fn(&'a Task<S, C>) -> Result<InputKey, NodeError>) -> Self {
         self.cache_key = Some(Arc::new(key));
         self
     }
 
-    /// Sets what the node's arguments read. The macro uses it.
+    /// Sets the parts of the input that the node's arguments read, one for each argument. The default cache key
+    /// contains these parts. Code that `graph!` generates calls this method.
     #[doc(hidden)]
     pub fn reads(mut self, reads: &'static [Reads]) -> Self {
         self.reads = reads;
         self
     }
 
-    /// Sets the code that takes over when the node has failed for good. Its output replaces that of the node, whose own edges are not
-    /// followed. The macro uses it.
+    /// Sets the code that runs when the last attempt of the node has failed. Its output replaces the node's output, and
+    /// the node's edges are not followed. Code that `graph!` generates calls this method.
     #[doc(hidden)]
     pub fn error_handler(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {
         self.on_error = Some(Arc::new(handler));

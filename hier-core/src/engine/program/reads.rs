@@ -3,7 +3,7 @@ use serde::Serialize;
 use crate::checkpoint::codec;
 use crate::error::NodeError;
 
-/// The hash that distinguishes the inputs of a node.
+/// A cache key as a 128-bit hash. Tasks with equal hashes share a cached result.
 pub struct InputKey(pub(crate) u128);
 
 /// A cache key that a `cache_key` function returns.
@@ -14,7 +14,11 @@ pub struct InputKey(pub(crate) u128);
             tuple"
 )]
 pub trait TellsApart {
-    /// Returns the hash of the key.
+    /// Returns the hash of this key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the key cannot be serialized.
     fn input_key(&self) -> Result<InputKey, NodeError>;
 }
 

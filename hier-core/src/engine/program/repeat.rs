@@ -5,8 +5,8 @@ use super::numbers::{CallNumbers, CallScope};
 use crate::error::NodeError;
 use crate::sync::lock;
 
-/// A call that may be repeated. After a call that failed or was dropped, the next one repeats it: its steps and questions keep their
-/// numbers, and with them their results and answers.
+/// A call that its caller may repeat, such as a tool call with retries. The steps and questions of a repeated call have
+/// the same numbers as in the call that failed or was dropped. They therefore find their stored results and answers.
 #[derive(Default)]
 pub struct Repeat(Mutex<Option<Arc<CallNumbers>>>);
 

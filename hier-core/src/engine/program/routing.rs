@@ -1,6 +1,6 @@
 use super::{Outbox, Payload};
 
-/// The destinations of a route. Generated code and the closures of a builder fill it.
+/// The destinations that a route has chosen. The code of `graph!` and the closures of a builder add them.
 #[derive(Default)]
 pub struct Routing {
     pub(crate) go: smallvec::SmallVec<[usize; 4]>,
@@ -15,12 +15,12 @@ impl std::fmt::Debug for Routing {
 }
 
 impl Routing {
-    /// Runs the node with this index in the spec.
+    /// Adds a node to run next. `node` is its index in the spec.
     pub fn go(&mut self, node: usize) {
         self.go.push(node);
     }
 
-    /// Starts a task of the node with this index in the spec, with this payload.
+    /// Adds a task with this payload to run next. `node` is the index of its node in the spec.
     pub fn send(&mut self, node: usize, payload: impl Payload) {
         self.sends.push(node, payload);
     }

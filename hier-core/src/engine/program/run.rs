@@ -40,7 +40,7 @@ pub struct Run<C = ()> {
     pub(crate) is_handler: bool,
 }
 
-/// A value that a graph passes to its subgraphs. The engine does not look into it.
+/// A value that a graph passes to its subgraphs. The engine does not read the value.
 pub type Scope = Arc<dyn Any + Send + Sync>;
 
 /// The bounds of the context of a graph that runs.
@@ -152,13 +152,14 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns true if message chunks are streamed.
+    /// Returns true if a stream of this run receives the chunks of model replies.
     #[doc(hidden)]
     pub fn wants_messages(&self) -> bool {
         self.shared.sink.as_deref().is_some_and(EventSink::wants_messages)
     }
 
-    /// Streams a chunk of the message with this id from this task.
+    /// Sends a chunk of a model's reply to the streams of this run. `id` is the id of the message, and `task` is the
+    /// task that called the model.
     #[doc(hidden)]
     pub fn stream_chunk(&self, id: &str, task: Uuid, chunk: ChatChunk) {
         let Some(sink) = self.shared.sink.as_deref() else { return };
@@ -175,19 +176,19 @@ impl<C> Run<C> {
         });
     }
 
-    /// Returns the value from the outer graph.
+    /// Returns the [`Scope`] that the outer graph has passed, or `None` if no outer graph has passed one.
     #[doc(hidden)]
     pub fn scope(&self) -> Option<&Scope> {
         self.shared.scope.as_ref()
     }
 
-    /// Returns the background runs of the whole run.
+    /// Returns the background runs that the whole run has started, including those of its subgraphs.
     #[doc(hidden)]
     pub fn background(&self) -> &Arc<BackgroundRuns> {
         &self.shared.background
     }
 
-    /// Returns the context, for a copy that outlives the task.
+    /// Returns a shared pointer to the context, for code that outlives the task.
     #[doc(hidden)]
     pub fn shared_context(&self) -> &Arc<C> {
         &self.shared.context

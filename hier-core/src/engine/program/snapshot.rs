@@ -46,25 +46,25 @@ pub struct SnapshotOf<V, W> {
     pub config: Config,
     /// The id of the checkpoint. `None` if nothing is stored.
     pub checkpoint: Option<Uuid>,
-    /// The id of the previous checkpoint.
+    /// The id of the previous checkpoint. `None` for the first checkpoint of a thread, or if nothing is stored.
     pub parent: Option<Uuid>,
     /// The ids of the outer graphs' checkpoints at the time of this checkpoint, by namespace. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
-    /// The number of the superstep that ended with this checkpoint. The checkpoint of a thread's first input has −1. A
-    /// thread without a checkpoint has −2.
+    /// The number of the superstep that ended with this checkpoint. The checkpoint of a thread's first input has the
+    /// number −1. For a thread without a checkpoint, the number is −2.
     pub step: i64,
-    /// The kind of operation that made the checkpoint.
+    /// The kind of operation that made the checkpoint. `None` if nothing is stored.
     pub source: Option<Source>,
-    /// The metadata of the run's configuration.
+    /// The metadata that the run's [`Config::metadata`] has added to the checkpoint.
     pub metadata: Map<String, Value>,
-    /// The time at which the checkpoint was made.
+    /// The time at which the checkpoint was made. `None` if nothing is stored.
     pub created_at: Option<SystemTime>,
     /// All tasks of the superstep that follows the checkpoint, both finished and unfinished.
     pub tasks: Vec<SnapshotTask<W>>,
     /// The questions of the tasks. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only a history contains such a snapshot. Its values are
-    /// the initial ones, or null in a [`DynSnapshot`].
+    /// The reason why this program cannot read the checkpoint. `None` if it can. Only a history contains unreadable
+    /// snapshots. Their values are the initial ones, or null in a [`DynSnapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
 }
@@ -89,18 +89,18 @@ pub struct SnapshotTask<W> {
     pub id: Uuid,
     /// The name of the node.
     pub node: String,
-    /// The number of the Send that started the task, among the Sends of the superstep. `None` if an edge started the
-    /// task.
+    /// The number of the Send that started the task, counted from 0 among the Sends of the superstep. `None` if an edge
+    /// started the task.
     pub send: Option<usize>,
-    /// The writes of a finished task. `None` if the task has not finished, or was the only task of its superstep. In
-    /// the second case, only the next checkpoint contains its writes.
+    /// The writes of a finished task. `None` if the task has not finished. Also `None` if the task was the only one of
+    /// its superstep: then only the next checkpoint contains its writes.
     pub result: Option<W>,
-    /// The error of a failed task.
+    /// The error of a failed task. `None` if the task has not failed.
     pub error: Option<String>,
     /// The questions of the task. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
-    /// The configuration that selects the checkpoints of the task's subgraph. Pass it to
-    /// [`CompiledGraph::state`](crate::graph::CompiledGraph::state).
+    /// The configuration that selects the checkpoints of the task's subgraph. `None` if the node does not run a
+    /// subgraph. Pass the configuration to [`CompiledGraph::state`](crate::graph::CompiledGraph::state).
     #[serde(with = "address::option")]
     pub state: Option<Config>,
 }

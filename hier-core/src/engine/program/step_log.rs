@@ -217,7 +217,7 @@ impl StepLogs {
     }
 }
 
-/// Hashes a value. The order of an object's fields does not matter.
+/// Returns the hash of a value, as 32 hexadecimal digits. The order of an object's fields does not change the hash.
 pub fn hash<A: Serialize + ?Sized>(value: &A) -> Result<String, CodecError> {
     codec::hash(value).map(|hash| format!("{hash:032x}"))
 }

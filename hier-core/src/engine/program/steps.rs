@@ -73,8 +73,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// Runs a step like [`Run::step`], but identifies it by its name together with a hash of `arguments`. The order of
-    /// the keys of a map does not change the hash.
+    /// Runs a step like [`Run::step`], but the name together with a hash of `arguments` identifies the step. Use it if
+    /// the order of calls with the same name may change. The order of the keys of a map does not change the hash.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -99,7 +99,7 @@ impl<C> Run<C> {
         self.once(&home, key, async { work(arguments).await }).await
     }
 
-    /// Like [`Self::step_for`], for a future.
+    /// Runs a step like [`Self::step_for`], but takes a future instead of a function.
     #[doc(hidden)]
     pub async fn step_of<A, T>(
         &self,
@@ -202,7 +202,7 @@ impl<C> Run<C> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
     }
 
-    /// Returns true if the steps of this task are stored.
+    /// Returns true if the engine stores the results of steps in this task.
     #[doc(hidden)]
     pub fn stores_steps(&self) -> Result<bool, NodeError> {
         Ok(self.step_home()?.is_some())

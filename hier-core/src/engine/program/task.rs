@@ -55,13 +55,13 @@ impl<S: Values, C> Task<S, C> {
         &self.state
     }
 
-    /// Returns the trust of the graph.
+    /// Returns the data that the graph may read and send, from the labels of its tools.
     #[doc(hidden)]
     pub fn trust(&self) -> hier_spec::trust::GraphTrust {
         self.graph.trust
     }
 
-    /// Returns the channels of the graph's state.
+    /// Returns the specs of the channels of the graph's state.
     #[doc(hidden)]
     pub fn channels(&self) -> &Arc<[ChannelSpec]> {
         &self.graph.channels
@@ -96,19 +96,23 @@ impl<S: Values, C> Task<S, C> {
         arg.to_payload()
     }
 
-    /// Returns the payload of the Send as JSON, or `None` if no Send started the task.
+    /// Returns the payload of the Send that started the task, as JSON. Returns `None` if no Send started the task.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the payload cannot be converted to JSON.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
         Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }
 
-    /// Returns the failure that an `on_error` handler handles. Returns `None` if this task calls a node and not its
-    /// handler.
+    /// Returns the failed node and its error, if this task runs an `on_error` handler. Returns `None` if this task runs
+    /// a node.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.as_deref().cloned()
     }
 }
 
-/// A node that has failed, and its error. An `on_error` handler receives it.
+/// A failed node and its error, as the argument of an `on_error` handler.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The node that failed.

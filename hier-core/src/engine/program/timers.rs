@@ -75,7 +75,8 @@ impl<C> Run<C> {
         Ok(())
     }
 
-    /// Waits in place, and reports that the node is alive.
+    /// Waits for this duration, and calls [`Run::heartbeat`] often enough that the `idle_timeout` does not end the
+    /// wait. Does not store the time, so a repeated call waits again.
     #[doc(hidden)]
     pub async fn pause(&self, mut left: Duration) {
         while !left.is_zero() {

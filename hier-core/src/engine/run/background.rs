@@ -19,17 +19,18 @@ use crate::engine::stream::outcome::Outcome;
 use crate::error::{NodeError, RunError};
 use crate::state::Values;
 
-/// A background run of a graph over `T` to start or continue.
+/// The options with which [`Attached::start_in_background`] starts or continues a run. `T` is the state of the graph.
 pub struct BackgroundStart<T> {
-    /// The thread of the run.
+    /// The id of the run's thread.
     pub thread: Arc<str>,
-    /// The segment of the graph in the namespaces of its events: the node and the task that started it.
+    /// The last segment of the namespace of the run's events. It names the node and the task that started the run.
     pub segment: String,
-    /// The state in which a new thread begins. A stored thread takes the channels from it that are not stored.
+    /// The initial state of a new thread. On a stored thread, the run takes only those channels from it that the thread
+    /// has not stored.
     pub state: Arc<T>,
-    /// Answers to questions of the thread, by their ids.
+    /// The answers to questions of the thread, as pairs of a question's id and an answer. Empty for a new run.
     pub answers: Vec<(String, serde_json::Value)>,
-    /// True if it continues after the run that starts it.
+    /// True if the background run continues after the run that starts it has ended.
     pub is_detached: bool,
 }
 
@@ -40,17 +41,19 @@ impl<T> std::fmt::Debug for BackgroundStart<T> {
 }
 
 impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Returns the thread of the background run with this name, which belongs to the thread of the run.
+    /// Returns the id of the thread for the background run with this name. The id contains the thread of the run that
+    /// `task` belongs to.
     pub fn background_thread<S: Values>(task: &Task<S, C>, name: &str) -> Arc<str> {
         let thread = task.run.shared.config.thread_id().unwrap_or_default();
         background::thread_of(thread, name).into()
     }
 
-    /// Starts a background run, or continues it, unless this run drives it already. `end` converts its result.
+    /// Starts or continues a background run. Does nothing if this run already executes it. The function `end` converts
+    /// the outcome for [`BackgroundRuns`](crate::internals::BackgroundRuns).
     ///
     /// # Errors
     ///
-    /// Fails without a tokio runtime, and on a cluster, where a run lasts only one superstep.
+    /// Fails without a tokio runtime. Also fails on a cluster, where each run executes only one superstep.
     pub fn start_in_background<S: Values>(
         &self,
         task: &Task<S, C>,
@@ -112,8 +115,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         outer.background.start(work, &outer.tracker)
     }
 
-    /// Sends a message to the inbox of a background run. A second message with the same id is ignored. Returns false if
-    /// the graph takes no messages.
+    /// Sends a message to the inbox of a background run. If the thread has already received a message with this id, the
+    /// second message is ignored. Returns false if the graph cannot receive this message.
     pub async fn send_to_background<S: Values>(
         &self,
         task: &Task<S, C>,
@@ -134,7 +137,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         posted.map(|_| true).map_err(failed)
     }
 
-    /// Returns the number of stored supersteps of a background run, and the number of messages that it has not received.
+    /// Returns the number of supersteps that a background run has stored, and the number of messages in its inbox.
     pub async fn background_progress<S: Values>(
         &self,
         task: &Task<S, C>,
@@ -148,8 +151,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
     }
 
-    /// Returns true if a background run that continues from its checkpoint would end at once, because it has finished or failed, or
-    /// because all of its tasks wait for answers.
+    /// Returns true if the background run on this thread would end at once when it continues. This is so if it has
+    /// finished or failed, or if each of its next tasks waits for an answer.
     pub async fn background_stands_still<S: Values>(&self, task: &Task<S, C>, thread: &str) -> bool {
         let Some(saver) = task.run.shared.background.attachments().saver else { return false };
         if let Ok(Some(saved)) = saver.get(thread, "", None).await
@@ -164,8 +167,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
 }
 
 impl<C> Run<C> {
-    /// Returns true if background runs can continue after this run: it is the root of an ordinary thread, so a later run of the thread
-    /// collects their results.
+    /// Returns true if background runs can continue after this run. This needs a checkpointer, the root graph, and a
+    /// thread that is not itself the thread of a background run. A later run of the thread then collects the results.
     pub fn can_detach(&self) -> bool {
         let thread = self.shared.config.thread_id();
         self.shared.background.are_durable()
@@ -175,7 +178,8 @@ impl<C> Run<C> {
 }
 
 impl<T: Values, D> Program<T, D> {
-    /// Receives messages from outside in its conversation, unless it has an inbox.
+    /// Makes the conversation channel of the graph its inbox, if the graph has no inbox. Without a conversation,
+    /// returns the graph unchanged.
     #[must_use]
     pub fn with_inbox(self: &Arc<Self>) -> Arc<Self> {
         let conversation = || self.channels.iter().position(|channel| channel.name == hier_spec::trust::CONVERSATION);

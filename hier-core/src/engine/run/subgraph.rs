@@ -79,8 +79,9 @@ where
 }
 
 impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Calls the inner graph with this state and context. `leave` makes the writes of the outer graph from the final state and the returned
-    /// writes.
+    /// Runs the subgraph from this state to its end, as the work of `task`. `returned` marks the channels of the
+    /// subgraph whose writes the outer graph receives. The function `leave` receives the final state and these writes,
+    /// and returns the writes of the outer graph.
     pub async fn call<S>(
         &self,
         task: &Task<S, C>,
@@ -145,7 +146,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(self.inherit(task))
     }
 
-    /// Copies the shared channels of the outer state.
+    /// Returns the initial state of the subgraph: the values of shared channels from the outer state, and initial
+    /// values for other channels.
     #[doc(hidden)]
     pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
@@ -225,7 +227,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(())
     }
 
-    /// Converts writes to shared channels into writes of the outer graph.
+    /// Converts the subgraph's writes to shared channels into writes of the outer graph. Drops the other writes.
     #[doc(hidden)]
     pub fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: impl IntoIterator<Item = T::Write>) -> Writes<S> {
         let mut writes = Writes::new();

@@ -210,7 +210,7 @@ impl<S: Values> Drop for CloseOnDrop<S> {
 
 /// A [`Stream`] of the events of a run. If the run fails, its error is the last item.
 ///
-/// The run is a separate tokio task, which a slow consumer does not delay. The stream buffers up to
+/// The run is a separate tokio task, so a slow consumer does not delay it. The stream buffers up to
 /// [`Config::stream_capacity`](crate::Config::stream_capacity) events, and at most about 64 MiB. If the buffer is full,
 /// the stream drops the oldest events and reports their number as [`Event::Lagged`]. Dropping the stream cancels the
 /// run.
@@ -244,7 +244,8 @@ impl<S: Values, O> EventStream<S, O> {
         Self { ring, run, outcome, graph }
     }
 
-    /// Returns the next event, or `None` when the run has ended. Cancel safe: no event is lost.
+    /// Returns the next event, or `None` when the run has ended and all events were read. Cancel safe: no event is lost
+    /// if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -61,7 +61,7 @@ pub enum Event<S: Values> {
     Message(Box<MessageChunk>),
     /// An event of a subgraph, as JSON.
     Nested(Nested),
-    /// A gap in the stream: the number of events that were dropped because the consumer was too slow.
+    /// A gap in the stream, because the consumer was too slow. The number is that of the dropped events.
     Lagged(usize),
 }
 
@@ -71,13 +71,13 @@ pub enum Event<S: Values> {
 pub struct CheckpointEvent<S: Values> {
     /// The id of the checkpoint.
     pub id: Uuid,
-    /// The id of the previous checkpoint.
+    /// The id of the previous checkpoint. `None` for the first checkpoint of a thread.
     pub parent: Option<Uuid>,
-    /// The number of the superstep.
+    /// The number of the superstep that ended with this checkpoint.
     pub step: i64,
     /// The kind of operation that made the checkpoint.
     pub source: Source,
-    /// The state.
+    /// The state in the checkpoint.
     pub state: Arc<S>,
     /// The nodes that run next, with one entry per task.
     pub next: Vec<String>,
@@ -87,11 +87,12 @@ pub struct CheckpointEvent<S: Values> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeUpdate<S: Values> {
-    /// The name of the node. If the node's error handler made the update, `__error_handler__` precedes the name.
+    /// The name of the node. If the node's error handler returned the update, the name has the prefix
+    /// `__error_handler__`.
     pub node: String,
     /// The writes of the node.
     pub update: S::Update,
-    /// True if the update comes from the node's `cache`.
+    /// True if the update is a result from the node's `cache`, so that the node did not run.
     pub cached: bool,
 }
 
@@ -123,12 +124,12 @@ pub struct MessageChunk {
     pub node: String,
     /// The id of the task that called the model.
     pub task: Uuid,
-    /// The number of the superstep.
+    /// The number of the superstep in which the node called the model.
     pub step: i64,
-    /// The nodes on the path from the root graph to the agent. Empty if the agent is the root.
+    /// The names of the nodes on the path from the root graph to the agent. Empty if the agent is the root graph.
     pub path: Vec<String>,
-    /// The namespace of the agent: its path with the id of each task, as `node:task id` for each level. Concurrent
-    /// calls of one agent have different namespaces.
+    /// The namespace of the agent, with one entry `node:task id` for each level of its path. Concurrent calls of one
+    /// agent have different namespaces.
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
@@ -139,7 +140,7 @@ pub struct MessageChunk {
 /// An event of a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
-    /// The namespace of the subgraph: its path, as `node:task id` for each level.
+    /// The namespace of the subgraph, with one entry `node:task id` for each level of its path.
     pub namespace: Vec<String>,
     /// The event, with states and writes as JSON.
     pub event: LogEvent,
@@ -171,7 +172,12 @@ pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Erro
 }
 
 impl<S: Values> Event<S> {
-    /// Converts the event to the form that the log of a thread stores, without the types of the graph.
+    /// Converts the event to the form that the log of a thread stores. This form has JSON in place of the graph's
+    /// types.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a state or an update cannot be converted to JSON.
     pub fn into_log(self) -> Result<NewEvent, serde_json::Error> {
         let mut namespace = Vec::new();
         let body = match self {

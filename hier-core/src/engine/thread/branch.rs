@@ -13,11 +13,11 @@ use crate::engine::log::saver::Saver;
 
 /// Copies a checkpoint of the root graph and makes the copy the latest checkpoint of the thread.
 ///
-/// The copy has the values and the next nodes of the original, and the input if it was not applied yet. It does not
-/// have the results and answers of the superstep that followed the original: the tasks of this superstep run and ask
-/// again.
+/// The copy has the values and the next nodes of the original. If the original contains an input that was not applied,
+/// the copy also contains it. The copy does not have the results and answers of the superstep that followed the
+/// original. Therefore, the tasks of this superstep run and ask again.
 ///
-/// Returns the id of the copy, or `None` if the thread of the lease has no such checkpoint.
+/// The thread is that of the `lease`. Returns the id of the copy, or `None` if the thread has no such checkpoint.
 ///
 /// Cancel safe: a dropped call has stored everything or nothing.
 pub async fn branch_off(

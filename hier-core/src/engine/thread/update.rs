@@ -1,7 +1,7 @@
 use crate::engine::program::Command;
 use crate::state::{Update, Values};
 
-/// An update of a thread's state from outside its runs. It has the same effect as if a node had returned it.
+/// An update of a thread's state that does not come from a run. The engine applies it as if a node had returned it.
 #[derive(Debug)]
 pub struct StateUpdate<S: Values> {
     pub(crate) command: Command<S>,
@@ -61,20 +61,20 @@ impl<S: Values> StateUpdate<S> {
         self
     }
 
-    /// Creates a new input. The next run applies it and follows the edges of START, in addition to running the nodes
-    /// that were next before.
+    /// Creates an update that is a new input. It does not run the graph. The next run applies the input, and runs the
+    /// nodes to which START leads. It also runs the nodes that were next before this update.
     pub fn input(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Input)
     }
 
-    /// Creates an update without writes that is attributed to this node. The node counts as done, and its edges are
-    /// followed.
+    /// Creates an update that skips this node. It writes nothing, and the edges of the node are followed as if the node
+    /// had just run.
     pub fn skip(node: impl Into<String>) -> Self {
         Self::new(Command::new(), Author::Last).as_node(node)
     }
 
-    /// Creates an update that finishes the thread. It applies the results of the open superstep's finished tasks, and
-    /// drops the other tasks.
+    /// Creates an update that finishes the thread. It applies the results of tasks that have finished in the open
+    /// superstep, and drops the other tasks.
     pub fn finish() -> Self {
         Self::new(Command::new(), Author::End)
     }

@@ -23,7 +23,7 @@ use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
 
-/// A compiled graph without its types. It implements [`DynGraph`].
+/// A compiled graph with JSON inputs and outputs, in place of its types. It implements [`DynGraph`].
 pub struct Erased<S: Values, C> {
     program: Arc<Program<S, C>>,
     attached: Attachments,
@@ -75,7 +75,7 @@ fn question_schemas(questions: Vec<QuestionType>) -> BTreeMap<String, QuestionSc
 }
 
 impl<S: Values, C> Erased<S, C> {
-    /// Changes the schemas that the graph reports.
+    /// Calls `change` with the schemas that [`DynGraphInfo::schemas`] returns, so that it can change them.
     #[must_use]
     pub fn with_schemas(mut self, change: impl FnOnce(&mut GraphSchemas)) -> Self {
         change(&mut self.schemas);

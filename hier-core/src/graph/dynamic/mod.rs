@@ -60,8 +60,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     /// Fails for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
-    /// Returns the names under which the graph's threads are stored: its current and its earlier ones, and the names of
-    /// its detached subagents.
+    /// Returns the names under which savers store threads of the graph. These are the current and earlier names of the
+    /// graph, and the names of its detached subagents.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
     }
@@ -72,7 +72,7 @@ pub trait DynGraphInfo: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the name of the channel that receives messages from outside, if the graph has one.
+    /// Returns the name of the channel that receives messages from outside. Returns `None` if the graph has no `inbox`.
     fn inbox(&self) -> Option<&str> {
         None
     }
@@ -117,19 +117,21 @@ pub trait DynGraph: DynGraphInfo {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// Returns the threads of [detached](super::CompiledGraph::continue_detached) subagents whose reports the thread's
-    /// agent has not collected.
+    /// Returns the ids of the threads of [detached](super::CompiledGraph::continue_detached) subagents. The list has
+    /// only those whose reports the agent on this thread has not collected.
     async fn detached(&self, saver: Arc<dyn Checkpointer>, thread: &str) -> Result<Vec<String>, RunError> {
         let _ = (saver, thread);
         Ok(Vec::new())
     }
 
-    /// Continues the detached subagent on the thread of the configuration, and ignores the input of the run. The agent
-    /// that started the subagent reads the report later, so the returned state only describes how the subagent ended.
+    /// Continues a detached subagent. The configuration of the run contains the subagent's thread. The method ignores
+    /// the input of the run. The agent that started the subagent reads the report later, so the returned state only
+    /// describes how the subagent ended.
     ///
     /// # Errors
     ///
-    /// Fails with [`RunError::Config`] if the graph has no detached subagents.
+    /// Fails with [`RunError::Config`] if the thread does not belong to a background subagent, or if the graph cannot
+    /// have detached subagents.
     async fn continue_detached(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let _ = run;
         Err(RunError::Config(format!(
@@ -145,8 +147,8 @@ pub trait DynGraph: DynGraphInfo {
         false
     }
 
-    /// Deletes the data of a thread that the graph keeps outside the saver. The caller has deleted the thread in the
-    /// saver before.
+    /// Deletes the data of a thread that the graph keeps outside the saver. Delete the thread in the saver before this
+    /// call.
     async fn forget(&self, thread: &str) -> Result<(), RunError> {
         let _ = thread;
         Ok(())
@@ -169,13 +171,11 @@ pub trait DynGraph: DynGraphInfo {
         })
     }
 
-    /// Returns true if a thread that [`Inbox::due`](crate::checkpoint::Inbox::due) has returned can be resumed now.
-    /// Also changes the due time of the thread:
+    /// Returns true if a thread can be resumed at the time `now`. [`Inbox::due`](crate::checkpoint::Inbox::due) has
+    /// returned the thread before. The method also changes the time at which `due` returns the thread again:
     ///
-    /// * If the thread cannot be resumed, [`Inbox::due`](crate::checkpoint::Inbox::due) leaves it out until it is due
-    ///   again.
-    /// * If the thread can be resumed and `again` is set, [`Inbox::due`](crate::checkpoint::Inbox::due) leaves it out
-    ///   until the time `again`.
+    /// * If the thread cannot be resumed, `due` returns it when its next timer is due or its signal arrives.
+    /// * If the thread can be resumed and `again` is set, `due` returns it after the time `again`.
     async fn is_due(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -191,7 +191,8 @@ pub trait DynGraph: DynGraphInfo {
 /// A system outside this process that runs graphs, such as a cluster. `hier-server` accepts a runner, and
 /// `hier-restate` implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// Returns a graph whose runs execute `graph` in that system, under this name.
+    /// Returns a graph that passes its runs to that system, which executes `graph`. The system knows the graph under
+    /// `name`.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
@@ -231,7 +232,7 @@ pub struct RunContext {
     pub context: Value,
     /// The value of `config.configurable` in the request.
     pub configurable: Map<String, Value>,
-    /// The id of the run's thread.
+    /// The id of the run's thread. `None` for a run without a thread.
     pub thread: Option<String>,
 }
 
@@ -252,13 +253,14 @@ pub struct DynRun {
     pub config: Config,
     /// The values from which the context is created.
     pub context: RunContext,
-    /// The saver that stores checkpoints. Without a saver, the run is not durable.
+    /// The saver that stores checkpoints. `None` selects the checkpointer of the graph. Without either, the run is not
+    /// durable.
     pub saver: Option<Arc<dyn Checkpointer>>,
-    /// The store, which all threads share.
+    /// The store, which all threads share. `None` selects the store of the graph.
     pub store: Option<Arc<dyn Store>>,
     /// The kinds of events that `event_sink` receives.
     pub modes: Vec<StreamMode>,
-    /// The function that receives the events.
+    /// The function that receives the events. `None` if no events are needed.
     pub event_sink: Option<DynEventSink>,
 }
 
@@ -277,8 +279,8 @@ impl std::fmt::Debug for DynRun {
     }
 }
 
-/// Returns the questions for the index of threads. The keys are the ids of the root graph's tasks, and the values are lists of
-/// `{"id": …, "value": …}`, with the `name` of declared questions.
+/// Returns the open questions in the form that the server's index of threads stores. The keys are the ids of the root
+/// graph's tasks. The values are lists of `{"id": …, "value": …}`, and declared questions also have a `name`.
 pub fn interrupts(questions: &[Question]) -> Map<String, Value> {
     let mut tasks = Map::new();
     for question in questions {
