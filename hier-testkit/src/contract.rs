@@ -26,11 +26,11 @@ impl ContractViolation {
 }
 
 /// A test of one rule that all implementations of a trait must follow. `T` is the trait, such as `dyn Checkpointer`.
-/// `O` contains the options with which the test needs the object to be created.
+/// `O` is the type of the options with which the caller must create the tested object.
 pub struct Case<T: ?Sized + 'static, O = ()> {
-    /// The group of rules, such as `put`, `search` or `queue`.
+    /// The name of the group of rules, such as `put`, `search` or `queue`.
     pub group: &'static str,
-    /// The rule, as the name of the test function.
+    /// The name of the test function, which describes the rule.
     pub name: &'static str,
     pub(crate) config: O,
     pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
@@ -122,7 +122,7 @@ impl<C> Report<C> {
         Self { results: results.into_iter().map(|(_, result, case)| (case, result)).collect() }
     }
 
-    /// Returns true if there is at least one case and all cases passed.
+    /// Returns true if the report contains at least one case and all cases passed.
     pub fn passed(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
     }

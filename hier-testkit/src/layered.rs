@@ -14,8 +14,9 @@ use hier_core::runs::{
 };
 use uuid::Uuid;
 
-/// A wrapper around a [`SaverLayer`], which makes the layer see each read of a thread and each release of a lease. If
-/// the layer is also a [`RunsLayer`], the wrapper is a run store.
+/// A wrapper around a [`SaverLayer`] for tests. It turns off the saver's cache of threads, so that the layer sees each
+/// read. It releases leases in separate calls, so that the layer sees each release. If the layer is also a
+/// [`RunsLayer`], the wrapper is a run store.
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 

@@ -35,12 +35,12 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn Checkpointer>;
 
-/// A case of the suite.
+/// A case of the test suite for savers.
 pub type Case = contract::Case<dyn Checkpointer>;
 
 impl Case {
-    /// Runs the case with an empty saver that nothing else uses. A panic is a violation, and so is a case that takes
-    /// more than a minute.
+    /// Runs the case with this saver, which must be empty and not in use elsewhere. The result is a violation if the
+    /// case panics or takes more than a minute.
     ///
     /// Needs a tokio runtime with a timer.
     pub async fn run(&self, saver: impl Checkpointer) -> Result<(), ContractViolation> {
@@ -54,7 +54,7 @@ impl From<SaverError> for ContractViolation {
     }
 }
 
-/// Returns all cases. Cases of the same group follow each other.
+/// Returns all cases of the suite. Cases of one group are adjacent.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         put::CASES,
@@ -73,8 +73,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases. `new_saver` creates an empty saver for each case. Cases run concurrently, so the savers must not
-/// share data.
+/// Runs all cases, several at the same time. Calls `new_saver` once for each case. The function must return an empty
+/// saver that shares no data with the other savers.
 pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,
@@ -83,5 +83,5 @@ pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, S
     .await
 }
 
-/// The results of the suite.
+/// The results of the test suite for savers.
 pub type Report = contract::Report<Case>;

@@ -2,7 +2,8 @@
 
 use hier_core::channel::Kind;
 
-/// A change between two versions of a graph. [`describe`](Self::describe) explains each kind.
+/// A change between two locks of a graph. For an explanation of each kind, see the text that
+/// [`describe`](Self::describe) returns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs)] // see the texts of `describe`
@@ -52,7 +53,7 @@ pub enum Change {
 /// The effect of a change on stored threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The new program cannot resume some threads, loses their work or ends them differently.
+    /// The new program cannot resume some threads, loses some of their work, or ends them in a different way.
     Breaks,
     /// The new program resumes every thread.
     Harmless,
@@ -95,12 +96,12 @@ impl Change {
         self.texts().subject
     }
 
-    /// Describes the change and its effect in a sentence.
+    /// Returns a sentence that describes the change and its effect.
     pub fn describe(&self) -> String {
         self.texts().what
     }
 
-    /// Returns instructions that avoid the break, or `None` for a harmless change.
+    /// Returns instructions for the developer that avoid the break. Returns `None` for a harmless change.
     pub fn fix(&self) -> Option<String> {
         self.texts().fix
     }

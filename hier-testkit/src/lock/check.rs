@@ -10,7 +10,7 @@ use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
-/// The changes between two locks, and the threads of a database that each change breaks.
+/// A comparison of two locks: the changes and, with a database, the threads that each change breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
@@ -27,11 +27,11 @@ pub struct LockReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadTotals {
-    /// The number of threads that belong to the old or the new program, and that the saver can read.
+    /// The number of threads that the saver can read and whose graph is in one of the two locks.
     pub read: usize,
-    /// The number of threads that a change breaks. The field `read` counts these threads, too.
+    /// The number of threads that at least one change breaks. The field `read` includes these threads.
     pub broken: usize,
-    /// The number of threads of other programs: neither lock contains their graph.
+    /// The number of threads of other programs, whose graphs are in neither lock.
     pub foreign: usize,
     /// The ids of the threads that the saver cannot read, each with the reason.
     pub unreadable: Vec<(String, String)>,
@@ -43,12 +43,12 @@ pub struct ThreadTotals {
 pub struct LockFinding {
     /// The change and its graph.
     pub finding: Finding,
-    /// The number of threads that the change breaks, for each position of a thread. Empty if the report was made
+    /// The number of threads that the change breaks, by their position in the graph. Empty if the report was made
     /// without a database.
     pub threads: BTreeMap<ThreadPosition, usize>,
 }
 
-/// The position of a thread: its next nodes and its status.
+/// The position of a thread in its graph, which consists of its next nodes and its status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadPosition {
     /// The names of the nodes that the thread runs next. Empty if the thread has finished.
@@ -66,7 +66,7 @@ pub enum ThreadStatus {
     Waiting,
     /// A task of the last run has failed.
     Failed,
-    /// The run of the thread stopped before it had finished, for example because its process died.
+    /// The last run of the thread stopped before the thread had finished, for example because its process died.
     Stopped,
     /// The thread has finished. The next input starts from the stored state.
     Finished,
@@ -109,7 +109,7 @@ impl LockFinding {
         Self { finding, threads: BTreeMap::new() }
     }
 
-    /// Returns the number of threads that the change breaks.
+    /// Returns the number of threads that the change breaks. Returns 0 if the report was made without a database.
     pub fn count(&self) -> usize {
         self.threads.values().sum()
     }
@@ -128,12 +128,14 @@ impl LockReport {
         Self { findings, threads: None, unread: unread(new) }
     }
 
-    /// Compares two locks, and counts the threads of a database that each change breaks. A thread can be older than the
-    /// old lock. The report therefore also contains changes from before that lock if they break a thread.
+    /// Compares two locks, and counts the threads of a database that each change breaks. The graph of a thread may have
+    /// changed before the old lock was written. If such an earlier change breaks a thread, the report also contains
+    /// this change.
     ///
     /// # Errors
     ///
-    /// Fails if the saver cannot list threads. A thread that cannot be read is part of the report.
+    /// Fails if the saver cannot list threads. If the saver cannot read a single thread, the report contains its error
+    /// in [`ThreadTotals::unreadable`].
     pub async fn with_threads(old: &Lock, new: &Lock, saver: &dyn Checkpointer) -> Result<Self, SaverError> {
         let mut report = Self::new(old, new);
         let mut totals = ThreadTotals::default();
@@ -173,9 +175,8 @@ impl LockReport {
         self.findings.iter().filter(|found| found.finding.breaks())
     }
 
-    /// Returns true if the new program can be deployed. Without a database, this means that no change breaks threads.
-    /// With a database, this means that no change breaks a thread of the database. Threads that the saver cannot read
-    /// do not count.
+    /// Returns true if the new program can be deployed. Without a database, no change may break threads. With a
+    /// database, no change may break a thread of the database. The method ignores threads that the saver cannot read.
     pub fn passes(&self) -> bool {
         match &self.threads {
             Some(totals) => totals.broken == 0,

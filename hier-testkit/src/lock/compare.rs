@@ -9,10 +9,10 @@ use super::model::{GraphPath, Lock, LockedChannel, LockedGraph, LockedInner, Loc
 use super::reach::starving;
 use super::schema::Typed;
 
-/// A change between two locks, with its graph.
+/// A change between two locks, with the path of its graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The path of the graph in the old lock. A new graph has its path in the new lock.
+    /// The path of the graph in the old lock. For a graph that only the new lock contains, its path there.
     pub graph: GraphPath,
     /// The change.
     pub change: Change,

@@ -21,7 +21,8 @@ pub struct Lock {
     pub types: Map<String, Value>,
 }
 
-/// The path of a graph: the name of a root graph, followed by the nodes that lead from there to a subgraph.
+/// The path of a graph in a lock. The first entry is the name of a root graph. The other entries are the nodes that
+/// lead from there to a subgraph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GraphPath(pub Vec<String>);
 
@@ -73,23 +74,26 @@ pub struct LockedGraph {
 }
 
 impl LockedGraph {
-    /// Returns the current name of a node or graph. `stored` is its current or an earlier name.
+    /// Returns the current name of a node or graph. The argument `stored` is a current or an earlier name.
     pub fn current<'a>(&'a self, stored: &'a str) -> &'a str {
         self.renamed.get(stored).map_or(stored, String::as_str)
     }
 
-    /// Returns the node with this current or earlier name.
+    /// Returns the node with this current or earlier name, together with its current name. Returns `None` if the graph
+    /// has no such node.
     pub fn node(&self, stored: &str) -> Option<(&str, &LockedNode)> {
         self.nodes.get_key_value(self.current(stored)).map(|(name, node)| (name.as_str(), node))
     }
 
-    /// Returns the earlier names of a node and then its current name.
+    /// Returns all names of a node: its earlier names, and then its current name. The argument `node` is the current
+    /// name.
     pub fn names<'a>(&'a self, node: &'a str) -> Vec<&'a str> {
         let earlier = self.renamed.iter().filter(|(_, new)| *new == node).map(|(old, _)| old.as_str());
         earlier.chain([node]).collect()
     }
 
-    /// Returns the join with this name in checkpoints. The name may contain earlier names of nodes.
+    /// Returns the join whose progress checkpoints store under this name, together with its current name. The argument
+    /// may contain earlier names of nodes. Returns `None` if the graph has no such join.
     pub fn join(&self, stored: &str) -> Option<(&str, &LockedJoin)> {
         let is_stored_as = |(name, join): &(&String, &LockedJoin)| {
             let from: Vec<Vec<&str>> = join.from.iter().map(|node| self.names(node)).collect();
@@ -106,7 +110,7 @@ pub struct LockedChannel {
     pub kind: Kind,
     /// The name of the channel's reducer. `None` for a channel without a reducer.
     pub reducer: Option<String>,
-    /// True if checkpoints store only the part that was added to the value.
+    /// True if checkpoints store only what a superstep added to the value, and not the whole value.
     pub delta: bool,
     /// True if the value is secret.
     pub secret: bool,
@@ -136,16 +140,17 @@ pub struct LockedInner {
     pub takes_state: bool,
     /// True if a route of the outer graph sends a payload to the node.
     pub is_sent: bool,
-    /// The options of the policy, if the subgraph is a subagent with a policy. Empty if the subgraph and the outer graph share one state.
+    /// The options of the subagent's policy. Empty if the subgraph is not a subagent with a policy, or if it shares one
+    /// state with the outer graph.
     pub policy: BTreeMap<String, String>,
 }
 
 /// A join of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedJoin {
-    /// The nodes that must all run before the join fires.
+    /// The nodes that must all have run before the join starts its target.
     pub from: Vec<String>,
-    /// The node that the join starts.
+    /// The target node of the join.
     pub to: String,
 }
 

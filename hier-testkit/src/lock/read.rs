@@ -11,7 +11,7 @@ use super::write::{ANY, FORMAT, KINDS, START};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the lock file: {reason}; write it again with `hier lock`")]
 pub struct LockError {
-    /// The number of the line, from 1.
+    /// The number of the invalid line. The first line has the number 1.
     pub line: usize,
     /// The reason why the line is invalid.
     pub reason: String,

@@ -8,8 +8,9 @@ use super::{Lock, LockReport};
 
 /// The name of the lock file. The file is in the same folder as the package's `Cargo.toml`.
 pub const LOCK_FILE: &str = "graph.lock";
-/// The environment variable with which `hier lock` and `hier check` request the lock of a program. If the variable is
-/// set, the test writes the lock to the path in the variable and compares nothing.
+/// The name of an environment variable that contains a path. If it is set, the test of [`lock!`](crate::lock!) writes
+/// the lock of the program to this path and does not compare it. The commands `hier lock` and `hier check` set the
+/// variable.
 pub const LOCK_REQUEST: &str = "HIER_LOCK_TO";
 
 /// Compares the lock of a program with the lock file in the folder `package`. Creates a missing file, except in CI.

@@ -81,7 +81,8 @@ impl ScriptedModel {
         Self::try_reacting(move |request| Ok(react(request)))
     }
 
-    /// Like [`reacting`](Self::reacting), with a function that can fail.
+    /// Creates a model that replies to each request with the result of this function. If the function returns an error,
+    /// the request fails with this error.
     pub fn try_reacting(react: impl Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync + 'static) -> Self {
         Self::make(Some(Box::new(react)), VecDeque::new())
     }
@@ -114,17 +115,17 @@ impl ScriptedModel {
         self
     }
 
-    /// Returns the stored requests, in order.
+    /// Returns the stored requests in the order in which the model received them.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.log().requests.clone().unwrap_or_default()
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that the model has received.
     pub fn call_count(&self) -> usize {
         self.log().call_count
     }
 
-    /// Returns the number of replies left in the list, or `None` if a function computes the replies.
+    /// Returns the number of replies that are left in the list. Returns `None` if a function computes the replies.
     pub fn remaining(&self) -> Option<usize> {
         self.shared.react.is_none().then(|| self.log().replies.len())
     }

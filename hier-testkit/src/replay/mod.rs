@@ -93,23 +93,25 @@ where
     F: Fn(&StoredTurn<S>) -> M,
     M: Fn() -> C + Send + Sync + 'static,
 {
-    /// Creates a replay of the graph's threads in this saver. For each turn, `context` returns a function that creates
-    /// the contexts of the turn's runs. The first run receives the input. Another run starts each time that the turn is
-    /// resumed.
+    /// Creates a replay of the graph's threads in this saver.
+    ///
+    /// The replay calls `context` once for each turn. The returned function creates the context of each run of the
+    /// turn. The first run of a turn receives the input. Each time that the replay resumes the turn, for example with
+    /// an answer, another run starts.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, saver: impl Checkpointer, context: F) -> Self {
         let (graph, saver) = (graph.clone(), Arc::new(saver));
         Self { graph, saver, context, operator: FakeOperator::new(), threads: None, limit: None, ignored: Vec::new() }
     }
 
-    /// Replays only these threads. Defaults to all threads that are stored under the graph's current name. Name the
-    /// threads if they are stored under an earlier name of the graph.
+    /// Replays only the threads with these ids. Defaults to all threads that are stored under the graph's current name.
+    /// To replay threads that are stored under an earlier name of the graph, pass their ids.
     pub fn threads<T: Into<String>>(mut self, threads: impl IntoIterator<Item = T>) -> Self {
         self.threads = Some(threads.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Replays at most this many threads: the first ones of [`threads`](Self::threads), or those with the newest
-    /// checkpoints.
+    /// Limits the number of threads. If [`threads`](Self::threads) is set, the replay uses the first ones of that list.
+    /// Otherwise, it uses the threads with the newest checkpoints.
     pub fn limit(mut self, threads: usize) -> Self {
         self.limit = Some(threads);
         self
@@ -121,8 +123,8 @@ where
         self
     }
 
-    /// Sets the operator that answers the questions without a recorded answer. By default, such a question ends the
-    /// turn.
+    /// Sets an operator that answers questions without a recorded answer. By default, the replay of a turn ends at such
+    /// a question.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
@@ -132,7 +134,7 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver fails. A thread that cannot be read and a run that fails are part of the report.
+    /// Fails if the saver fails. If the graph cannot read a thread, or if a run fails, the report contains the error.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
         for thread in self.selected_threads().await? {

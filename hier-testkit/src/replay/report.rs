@@ -30,16 +30,17 @@ pub enum ReplayChange {
     Unreadable(String),
     /// The turn failed in the replay.
     Failed(String),
-    /// Other nodes ran in a superstep. The report contains only the first such superstep of a turn.
+    /// In one superstep, other nodes ran than in the recorded turn. The report contains only the first such superstep
+    /// of a turn.
     Nodes {
         /// The number of the superstep in the turn. The first superstep has the number 1.
         step: usize,
-        /// The names of the recorded nodes.
+        /// The names of the nodes that ran in the recorded turn.
         recorded: Vec<String>,
-        /// The names of the nodes in the replay.
+        /// The names of the nodes that ran in the replay.
         now: Vec<String>,
     },
-    /// A channel had another value at the end of the turn.
+    /// At the end of the turn, a channel had another value than in the recorded turn.
     Channel {
         /// The name of the channel.
         name: String,
@@ -48,11 +49,11 @@ pub enum ReplayChange {
         /// The value in the replay, or `None` if the channel had none.
         now: Option<Value>,
     },
-    /// The turn ended differently.
+    /// The turn ended in a different way.
     Ended {
-        /// The end of the recorded turn.
+        /// A description of the way in which the recorded turn ended.
         recorded: String,
-        /// The end of the turn in the replay.
+        /// A description of the way in which the turn ended in the replay.
         now: String,
     },
     /// The replay skipped the turn, because `update_state` or a fork had changed it.

@@ -9,7 +9,7 @@ use hier_core::{Question, StateSnapshot};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A turn of a stored thread: an input, and everything until the next input.
+/// A turn of a stored thread. It contains an input and all runs until the next input.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoredTurn<S: Values> {

@@ -36,12 +36,12 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn RunStore>;
 
-/// A case of the suite.
+/// A case of the test suite for run stores.
 pub type Case = contract::Case<dyn RunStore>;
 
 impl Case {
-    /// Runs the case with an empty store that nothing else uses. A panic is a violation, and so is a case that takes
-    /// more than a minute.
+    /// Runs the case with this run store, which must be empty and not in use elsewhere. The result is a violation if
+    /// the case panics or takes more than a minute.
     ///
     /// Needs a tokio runtime with a timer.
     pub async fn run(&self, store: impl RunStore) -> Result<(), ContractViolation> {
@@ -55,7 +55,7 @@ impl From<RunsError> for ContractViolation {
     }
 }
 
-/// Returns all cases. Cases of the same group follow each other.
+/// Returns all cases of the suite. Cases of one group are adjacent.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         queue::CASES,
@@ -72,8 +72,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases. `new_store` creates an empty store for each case. Cases run concurrently, so the stores must not
-/// share data.
+/// Runs all cases, several at the same time. Calls `new_store` once for each case. The function must return an empty
+/// run store that shares no data with the other stores.
 pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,
@@ -82,5 +82,5 @@ pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, Saver
     .await
 }
 
-/// The results of the suite.
+/// The results of the test suite for run stores.
 pub type Report = contract::Report<Case>;

@@ -30,7 +30,7 @@ impl<O> Trace<O> {
         }
     }
 
-    /// Asserts that the run waits for people to answer this number of questions.
+    /// Asserts that the run waits for answers, and that exactly this number of its open questions are for people.
     #[track_caller]
     pub fn assert_waits_for(&self, questions: usize) -> &Self {
         let open = match &self.result {
@@ -53,7 +53,7 @@ impl<O> Trace<O> {
         }
     }
 
-    /// Asserts that exactly these nodes of the root graph completed. The order is that of their starts.
+    /// Asserts that exactly these nodes of the root graph completed. List the nodes in the order in which they started.
     #[track_caller]
     pub fn assert_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a str>) -> &Self {
         let (ran, wanted) = (self.nodes(), nodes.into_iter().collect::<Vec<_>>());
@@ -83,7 +83,8 @@ impl<O> Trace<O> {
         self.check(calls == wanted, format_args!("{calls:?} were called instead of {wanted:?}"))
     }
 
-    /// Asserts that models called these tools in this order. Other calls may come before, between and after them.
+    /// Asserts that models called these tools in this order. The assertion ignores other calls before, between and
+    /// after them.
     #[track_caller]
     pub fn assert_order<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> &Self {
         let (calls, wanted) = (self.called_tools(), tools.into_iter().collect::<Vec<_>>());
@@ -92,7 +93,8 @@ impl<O> Trace<O> {
         self.check(in_order, format_args!("{calls:?} were called, not {wanted:?} in this order"))
     }
 
-    /// Asserts that a model called this tool with these arguments. The call may have other arguments, too.
+    /// Asserts that a model called this tool, and that the arguments of the call contain `args`. The call may have
+    /// further arguments.
     #[track_caller]
     pub fn assert_called(&self, tool: &str, args: &Value) -> &Self {
         let answers = self.answers.iter().flat_map(|answer| answer.message.tool_calls());

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A clock that a test can move forward. Otherwise it follows the system clock. Clones share the clock.
+/// A clock that a test can move forward. It otherwise advances with the system clock. Clones share the time.
 ///
 /// In a [`Session`](crate::Session) with this clock, [`Run::sleep`](hier_core::Run::sleep) and the deadlines of
 /// questions and signals follow the clock. Retries and timeouts follow tokio's clock instead, which
@@ -24,12 +24,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that shows the time of the system clock until it is moved.
+    /// Creates a clock with the time of the system clock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the time of the clock, rounded up to a millisecond. The due times of threads are rounded in the same
+    /// Returns the time of the clock, rounded up to a millisecond. Savers round the due times of threads in the same
     /// way.
     pub fn now(&self) -> SystemTime {
         let now = SystemTime::now();

@@ -91,7 +91,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S> + Unpin,
 {
-    /// Creates a session for this graph. The function creates the context of each run.
+    /// Creates a session for this graph. The session calls `context` for each run to create the context.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, context: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self {
             graph: graph.clone().checkpointer(MemorySaver::new()),
@@ -117,7 +117,7 @@ where
         self
     }
 
-    /// Sets the operator, who answers the questions of the runs. By default, a run ends at its first question.
+    /// Sets the operator, who answers the questions that runs ask. By default, a run ends at its first question.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
@@ -130,8 +130,8 @@ where
         self
     }
 
-    /// Skips each wait that is not longer than this duration: the session moves the clock to the end of the wait and
-    /// continues the run. Creates a clock unless the session has one.
+    /// Skips waits of up to this duration. When a run waits, the session moves the clock to the end of the wait and
+    /// continues the run. If the session has no clock, this method creates one.
     pub fn let_time_pass(self, at_most: Duration) -> Self {
         let clock = self.clock.clone().unwrap_or_default();
         Self { max_wait: Some(at_most), ..self.clock(&clock) }
@@ -146,10 +146,11 @@ where
         &self.graph
     }
 
-    /// Runs the graph with an input, a command, or `()`, which continues the thread. If the run asks questions, the
-    /// session resumes the run with the operator's answers. Returns when the run has ended. Also returns when the run
-    /// waits for an answer that the operator does not have, or for a time that [`let_time_pass`](Self::let_time_pass)
-    /// does not skip.
+    /// Runs the graph with an input or a command, or continues the thread with `()`. If the run asks questions, the
+    /// session resumes the run with the operator's answers.
+    ///
+    /// Returns when the run has ended. Also returns when the run waits for an answer that the operator does not have,
+    /// or for a time that [`let_time_pass`](Self::let_time_pass) does not skip.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
         let mut result = self.run_once(input, &mut recorder).await;

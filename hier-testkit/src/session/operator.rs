@@ -10,9 +10,8 @@ use serde_json::Value;
 
 type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 
-/// A simulated person who answers the questions of a run by rules. The operator applies the rules in the order in which
-/// they were added, and gives the first answer that a rule returns. If no rule returns an answer, the question stays
-/// open.
+/// A simulated person who answers the questions of a run. The operator tries its rules in the order in which they were
+/// added, and gives the first answer that a rule returns. If no rule returns an answer, the question stays open.
 ///
 /// ```
 /// use hier_testkit::FakeOperator;

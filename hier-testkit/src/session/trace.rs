@@ -5,8 +5,8 @@ use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 
-/// The record of a run of a [`Session`](super::Session). An `assert_…` method that fails prints the whole run. Most of
-/// these methods return the trace, so that you can chain them. For other assertions, use the fields.
+/// The record of a run of a [`Session`](super::Session). If an `assert_…` method fails, it panics with a text of the
+/// whole run. Most of these methods return the trace, so that you can chain them. For other assertions, use the fields.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<O> {
@@ -14,12 +14,13 @@ pub struct Trace<O> {
     pub result: Result<Outcome<O>, RunError>,
     /// The tasks of the graph and its subgraphs, in the order of their starts.
     pub tasks: Vec<TracedTask>,
-    /// The replies of models, in order.
+    /// The replies of models, in the order in which the session received them.
     pub answers: Vec<TracedAnswer>,
-    /// The questions to people, each with the operator's answer. `None` if the operator did not answer.
+    /// The questions that the run asked people, each with the operator's answer. The answer is `None` if the operator
+    /// did not answer.
     pub questions: Vec<(Question, Option<Value>)>,
-    /// The number of events that were not recorded. If it is not 0, the lists are incomplete, and the assertions about
-    /// them fail.
+    /// The number of events that the trace lacks because the stream dropped them. If it is not 0, the lists are
+    /// incomplete, and assertions about them fail.
     pub lost: usize,
 }
 
@@ -31,19 +32,19 @@ pub struct TracedTask {
     pub path: Vec<String>,
     /// The name of the node.
     pub node: String,
-    /// The number of the superstep in the task's graph.
+    /// The number of the superstep in which the task ran, in the graph of the task.
     pub step: i64,
     /// The writes of the task, by channel. `None` if the task has not ended.
     pub writes: Option<Value>,
-    /// The error, if the task failed.
+    /// The error of the task. `None` if the task has not failed.
     pub error: Option<String>,
-    /// True if the task ended because it asked a question or waited. After the answer or the wait, the node runs again
-    /// as another task in this list.
+    /// True if the task asked a question, or waited for a time or a signal, and therefore did not complete. After the
+    /// answer or the wait, the list contains another task of the same node.
     pub waits: bool,
 }
 
 impl TracedTask {
-    /// Returns true if the task ended without an error and without waiting.
+    /// Returns true if the task completed: it ended without an error and does not wait.
     pub fn is_done(&self) -> bool {
         self.writes.is_some() && self.error.is_none() && !self.waits
     }
@@ -53,7 +54,7 @@ impl TracedTask {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedAnswer {
-    /// The nodes whose subgraphs contain the agent, outermost first. Empty for the root graph.
+    /// The nodes whose subgraphs contain the agent, outermost first. Empty if the agent is the root graph.
     pub path: Vec<String>,
     /// The name of the graph that called the model.
     pub agent: String,
@@ -71,7 +72,8 @@ pub struct TracedCall {
     pub agent: String,
     /// The call, with its arguments and id.
     pub call: ToolCall,
-    /// The result that the model received. `None` if no task wrote one, for example because the call ended the agent.
+    /// The text of the result that the model received. `None` if no task wrote a result, for example because the call
+    /// ended the agent.
     pub result: Option<String>,
 }
 

@@ -33,17 +33,17 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn Store>;
 
-/// A case of the suite.
+/// A case of the test suite for stores.
 pub type Case = contract::Case<dyn Store, fn() -> Result<StoreOptions, StoreError>>;
 
 impl Case {
-    /// Returns the options with which the case needs the store to be created.
+    /// Returns the options with which the caller must create the store for [`run`](Self::run).
     pub fn options(&self) -> Result<StoreOptions, StoreError> {
         (self.config)()
     }
 
-    /// Runs the case with an empty store that nothing else uses. A panic is a violation, and so is a case that takes
-    /// more than a minute.
+    /// Runs the case with this store. The store must have the [`options`](Self::options) of the case, be empty, and not
+    /// be in use elsewhere. The result is a violation if the case panics or takes more than a minute.
     ///
     /// Needs a tokio runtime with a timer.
     pub async fn run(&self, store: impl Store) -> Result<(), ContractViolation> {
@@ -57,7 +57,7 @@ impl From<StoreError> for ContractViolation {
     }
 }
 
-/// Returns all cases. Cases of the same group follow each other.
+/// Returns all cases of the suite. Cases of one group are adjacent.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         items::CASES,
@@ -73,8 +73,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases. `new_store` creates an empty store with the given options for each case. Cases run concurrently, so
-/// the stores must not share data.
+/// Runs all cases, several at the same time. Calls `new_store` once for each case. The function must return an empty
+/// store with the given options that shares no data with the other stores.
 pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
     Report::run_cases(cases(), async |case| {
         let store = match case.options() {
@@ -89,5 +89,5 @@ pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result
     .await
 }
 
-/// The results of the suite.
+/// The results of the test suite for stores.
 pub type Report = contract::Report<Case>;
