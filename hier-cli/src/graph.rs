@@ -50,7 +50,7 @@ pub enum Format {
 /// The error of `hier graph`.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
-    /// Cargo failed.
+    /// A call of cargo failed.
     #[error(transparent)]
     Cargo(#[from] CargoError),
     /// No program or graph matches the arguments, or several match.

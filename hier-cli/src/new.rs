@@ -41,7 +41,8 @@ pub enum NewProjectError {
     /// The name is not a valid package name.
     #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
-    /// The name is that of a crate or a keyword that the project's code uses, or of a folder of Cargo.
+    /// The name is not available. It is the name of a crate or keyword that the project's code uses, or of a folder that
+    /// Cargo uses.
     #[error("a project cannot be named `{0}`, which is a crate, a keyword or a folder of Cargo: choose another name")]
     Hides(String),
     /// The folder is not empty.
@@ -50,7 +51,7 @@ pub enum NewProjectError {
     /// The folder is a file.
     #[error("`{0}` is a file: choose an empty or new folder")]
     File(PathBuf),
-    /// The folder of `--path` is not a checkout.
+    /// The folder that `--path` names is not a checkout of hier.
     #[error(
         "`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`; give the folder of a clone, or omit `--path`"
     )]
@@ -105,7 +106,7 @@ impl ProjectKind {
     }
 }
 
-/// Creates the project, and suggests in `out` the next commands.
+/// Creates the files of the project, and writes the next commands for the user to `out`.
 pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), NewProjectError> {
     let NewArgs { folder, kind, path, git } = arguments;
     let name = name(folder)?;

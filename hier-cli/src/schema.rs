@@ -90,7 +90,7 @@ pub(crate) struct ServedQuestion {
     pub(crate) answer: Value,
 }
 
-/// Writes the schemas of a graph to `out`, as one JSON Schema.
+/// Requests the schemas of a graph from the server, and writes them to `out` as one JSON Schema.
 pub fn print_schema(arguments: &SchemaArgs, out: &mut dyn Write) -> Result<(), SchemaError> {
     let server = GraphServer::new(arguments)?;
     let assistants: Vec<Assistant> = server.post("/assistants/search", &json!({ "limit": 1000 }))?;

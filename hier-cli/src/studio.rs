@@ -18,7 +18,8 @@ pub struct StudioArgs {
     /// Address at which the studio listens. By default, only this machine can reach it.
     #[arg(long, default_value = "127.0.0.1:8124", value_name = "ADDRESS")]
     pub addr: SocketAddr,
-    /// Turns off authentication: everyone who can reach the address can read, copy and delete threads.
+    /// Allows an address that other machines can reach. The studio has no authentication: everyone who can reach the
+    /// address can read, copy and delete threads.
     #[arg(long)]
     pub open_to_all: bool,
 }

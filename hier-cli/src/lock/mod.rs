@@ -26,7 +26,7 @@ pub enum LockCommandError {
     /// Cargo failed.
     #[error(transparent)]
     Cargo(#[from] CargoError),
-    /// No test writes the lock of the program, or several do.
+    /// No test of the program writes its lock, or several tests do.
     #[error("{0}")]
     Choose(String),
     /// The command could not read or write a lock file.
@@ -35,10 +35,10 @@ pub enum LockCommandError {
     /// A lock file is invalid.
     #[error("`{0}`: {1}")]
     Lock(PathBuf, LockError),
-    /// The database failed.
+    /// The command could not open or read the database.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// The command could not read this number of threads.
+    /// The command could not read some threads of the database. The field is their number.
     #[error("{0} threads could not be read: if the database is encrypted, pass its key with `--key-file`")]
     Unreadable(usize),
     /// The command could not write its output.
@@ -46,7 +46,7 @@ pub enum LockCommandError {
     Write(io::Error),
 }
 
-/// Writes the lock file of a package. Lists in `out` the changes of the new file that break threads.
+/// Writes the lock file of a package. If the file existed, also writes to `out` the changes that break threads.
 pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockCommandError> {
     let program = program::read_program(&arguments.program)?;
     let path = program.folder.join(LOCK_FILE);

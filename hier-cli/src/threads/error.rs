@@ -26,7 +26,7 @@ pub enum ThreadsError {
 }
 
 impl ThreadsError {
-    /// Returns true if the command worked but found nothing.
+    /// Returns true for [`NotFound`](Self::NotFound): the command did not fail, but found nothing.
     pub fn is_nothing_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }
