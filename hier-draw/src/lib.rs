@@ -60,9 +60,11 @@ pub trait Draw {
     ///
     /// * A node is a `g` of the class `node`. START and END also have the class `terminal`.
     /// * A nested graph is a `g` of the class `frame`.
-    /// * An edge has the class `edge`, its label the class `label`, and the background the class `ground`.
+    /// * An edge has the class `edge`, the label of an edge the class `label`, and the white background of the picture
+    ///   the class `ground`.
     ///
-    /// A node and a frame have an attribute `data-path`: a JSON list with the names on the path from the root graph.
+    /// Each `g` of a node or a frame has the attribute `data-path`. Its value is a JSON list of the names on the path
+    /// from the root graph.
     fn svg(&self) -> String {
         self.svg_opened(|_| true)
     }

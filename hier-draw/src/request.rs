@@ -10,7 +10,7 @@ use crate::Draw;
 /// The argument that `hier graph` passes to a program.
 pub const REQUEST: &str = "--hier-graphs";
 
-/// Lets the command `hier graph` draw these graphs. Call this function at the beginning of `main`.
+/// Makes this program print its graphs for the command `hier graph`. Call this function at the beginning of `main`.
 ///
 /// If the argument [`REQUEST`] is the only argument of the program, this function prints the graphs as JSON and exits
 /// the program. Otherwise the program continues.

@@ -113,7 +113,7 @@ impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args,
         self
     }
 
-    /// Combines the node with the payload of a Send. Call [`Sending::fits`] on the result.
+    /// Combines the node with the payload of a Send. Call `fits` on the result.
     pub fn sent<T>(&self, item: T) -> Sending<T, Accepts> {
         Sending(item, PhantomData)
     }

@@ -38,7 +38,7 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Fails without a tokio runtime.
     fn start(&self, task: &Task<S, C>, name: &str) -> Result<(), NodeError>;
 
-    /// Converts the result of a background run to the form that the engine understands.
+    /// Returns the way in which a background run with this result has ended.
     fn end(&self, end: &BackgroundEnd) -> DetachedEnd;
 }
 
