@@ -41,8 +41,8 @@ pub enum NewProjectError {
     /// The name is not a valid package name.
     #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
-    /// The name is not available. It is the name of a crate or keyword that the project's code uses, or of a folder that
-    /// Cargo uses.
+    /// The name is not available. It is the name of a crate or keyword that the project's code uses, or of a folder
+    /// that Cargo uses.
     #[error("a project cannot be named `{0}`, which is a crate, a keyword or a folder of Cargo: choose another name")]
     Hides(String),
     /// The folder is not empty.

@@ -83,9 +83,9 @@ pub trait Graph: Copy + Send + Sync + 'static {
         compiled::<Self>(Self::parts())
     }
 
-    /// Compiles the graph as the root of a hierarchy. Use this method for a subagent that runs without its supervisor:
-    /// its model then ends the work with the tool `finish_task`. For all other graphs, this method is the same as
-    /// [`compile`](Self::compile).
+    /// Compiles the graph as the root of a hierarchy. Use this method to run an agent that otherwise reports to a
+    /// supervisor: its model then ends the work with the tool `finish_task`. For all other graphs, this method is the
+    /// same as [`compile`](Self::compile).
     fn compile_as_root() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())

@@ -72,7 +72,7 @@ pub struct NodeFacts {
 /// The nodes to which a node or START leads, except through joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exits {
-    /// The nodes to which edges lead. They run each time that this node has run.
+    /// The nodes to which plain edges lead. They run each time that this node has run.
     pub always: BTreeSet<String>,
     /// The nodes that routes and commands may choose. `None` if a command may choose any node of the graph.
     pub chosen: Option<BTreeSet<String>>,
