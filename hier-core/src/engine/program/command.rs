@@ -180,7 +180,8 @@ impl<S: Values> Command<S> {
         Self::default()
     }
 
-    /// Creates a command with a target. `Command::to(Review::notify)` is short for `Command::new().goto(Review::notify)`.
+    /// Creates a command with a target. `Command::to(Review::notify)` is short for
+    /// `Command::new().goto(Review::notify)`.
     pub fn to(target: impl IntoTarget<S>) -> Self {
         Self::new().goto(target)
     }
