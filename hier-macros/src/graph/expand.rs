@@ -21,7 +21,7 @@ use syn::spanned::Spanned;
 use syn::{Ident, Type, parse_quote};
 
 use super::ast::agent::AgentFields;
-use super::model::GraphModel;
+use super::model::{GRAPH_ITEMS, GraphModel};
 use crate::words::Words;
 
 pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> TokenStream {
@@ -79,7 +79,9 @@ fn checked(state: &Type) -> (TokenStream, Type) {
 fn targets(model: &GraphModel, state: &Type) -> TokenStream {
     let (visibility, name, hier) = (&model.head.visibility, &model.head.name, &model.hier);
     let graph = &*model.spec.name;
-    let constants = model.nodes.iter().zip(model.spec.nodes.iter()).map(|(node, spec)| {
+    // A constant with the name of a graph's own item would cause an error wherever the item is used.
+    let nodes = model.nodes.iter().zip(model.spec.nodes.iter());
+    let constants = nodes.filter(|(_, spec)| !GRAPH_ITEMS.contains(&&*spec.name)).map(|(node, spec)| {
         let (ident, text) = (&node.name, &*spec.name);
         let doc = format!("The node `{text}`, as the target of a command.");
         quote! {

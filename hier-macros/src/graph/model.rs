@@ -48,7 +48,7 @@ pub(super) struct GraphModel {
 }
 
 /// Associated items of every graph. A node of the same name would hide the item.
-const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH", "QUESTIONS"];
+pub(super) const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH", "QUESTIONS"];
 
 pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
     let Ast { head, body } = ast;
