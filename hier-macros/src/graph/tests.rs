@@ -85,6 +85,37 @@ fn several_mistakes_are_reported_at_once() {
 }
 
 #[test]
+fn nested_route_uses_variables_of_outer_patterns() {
+    let route = |route: &str| graph("a, b", &format!("START >> {route}, a >> END, b >> END"));
+    for fine in [
+        "match state.v { V::List(items) => for item in items { a(item) }, V::One(one) => if one > 3 { b } else { END } }",
+        "match v { V(x) => match x { Some(y) if y > x => a, Some(y) => if y { b } else { END }, _ => END } }",
+        "if let Some(list) = state.v { for (n, item) in list.iter().enumerate() { a((n, item)) } } else { b }",
+        "match v { V { x: all @ [first, ..] } => if first == all { a } else { b }, _ => END }",
+    ] {
+        expect(&route(fine), &[]);
+    }
+    let unknown = ["expected the path of a function, a closure in parentheses"];
+    expect(&route("match v { V(x) => if y > 3 { a } else { b }, _ => END }"), &unknown);
+    expect(&route("if let Some(x) = state.v { a } else { if x > 3 { b } else { END } }"), &unknown);
+    expect(&route("for x in state.v { if x > 3 { a(x) } else { b(x) } }"), &["a `for` contains only nodes"]);
+}
+
+#[test]
+fn habits_of_other_libraries_are_explained() {
+    expect(&graph("a", "start >> a >> end"), &["write `START`", "write `END`"]);
+    expect(&graph("a", "START >> \"a\" >> END"), &["a node is named without quotes"]);
+    expect(&graph("a", "START >> a >> [\"a\", END]"), &["a node is named without quotes"]);
+    let pairs = "(START, a), (a, END)";
+    expect(&graph("a", pairs), &["an edge is written `a >> b`, without parentheses"; 2]);
+    let marked = ["attributes and doc comments are not possible here"];
+    expect(&graph("#[cfg(x)] a, b", "START >> b >> END"), &marked);
+    expect(&graph("a, b", "START >> a >> END, /// Then b.\n START >> b >> END"), &marked);
+    expect(&errors("G<S> Graph { nodes: [a], edges: [START >> a >> END] }"), &["expected a graph: `Name<State"]);
+    expect(&errors("G Graph { nodes: [a], edges: [START >> a >> END] }"), &["`G` needs its state"]);
+}
+
+#[test]
 fn cache_has_a_ttl_and_an_optional_key() {
     let node = |options: &str| graph(&format!("a {{ {options} }}"), "START >> a >> END");
     for options in [

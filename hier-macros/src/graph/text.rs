@@ -15,14 +15,19 @@ pub(super) fn compact(tokens: &impl ToTokens) -> String {
     text
 }
 
-/// Finds the first mention of the variable `state`. Fields, methods and path segments of that name do not count.
+/// Finds the first mention of the variable `state`.
 pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
-    fn find(tokens: TokenStream) -> Option<Ident> {
+    variable(tokens, symbol::STATE_VALUE)
+}
+
+/// Finds the first mention of a variable. Fields, methods and path segments of that name do not count.
+pub(super) fn variable(tokens: &impl ToTokens, name: &str) -> Option<Ident> {
+    fn find(tokens: TokenStream, name: &str) -> Option<Ident> {
         let mut tokens = tokens.into_iter().peekable();
         let mut within = false; // whether the word before says that the next belongs to it
         while let Some(token) = tokens.next() {
             match token {
-                TokenTree::Ident(ident) if ident == symbol::STATE_VALUE => {
+                TokenTree::Ident(ident) if ident == name => {
                     let begins_path = matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
                     if !within && !begins_path {
                         return Some(ident);
@@ -34,7 +39,7 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
                 }
                 TokenTree::Group(group) => {
                     within = false;
-                    if let Some(found) = find(group.stream()) {
+                    if let Some(found) = find(group.stream(), name) {
                         return Some(found);
                     }
                 }
@@ -46,7 +51,7 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
     fn ends_range(punct: &Punct, within: bool) -> bool {
         within && punct.as_char() == '.'
     }
-    find(tokens.to_token_stream())
+    find(tokens.to_token_stream(), name)
 }
 
 /// Returns the hashes of the fields of the variable `state` that an expression names. Returns `None` if the expression

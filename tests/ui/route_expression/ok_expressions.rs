@@ -1,4 +1,4 @@
-// A route may be an expression in which `state` is the state.
+// A route may be an expression in which `state` is the state, or which uses a variable of an outer pattern.
 
 use hier_agents::prelude::*;
 use hier_draw::Draw;
@@ -9,6 +9,7 @@ enum Verdict {
     Redo,
     Accept,
     One(String),
+    Many(Vec<String>),
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ graph! {
             assess >> match state.verdict {
                 Verdict::Redo if state.seconds > 100 => tick,
                 Verdict::Redo | Verdict::Accept => END,
+                Verdict::Many(docs) => for doc in docs { fetch(doc) },
+                Verdict::One(doc) if doc.is_empty() => if doc == state.user { tick } else { END },
                 Verdict::One(doc) => if matches!(state.next, None) { fetch(doc) } else { [fetch(doc), last(state.user.clone())] },
             },
             last >> END,
@@ -56,5 +59,6 @@ async fn last(Sent(_doc): Sent<String>) {}
 fn main() {
     let dot = Review::SPEC.dot();
     assert!(dot.contains("many(&state.docs, 9): true"), "{dot}");
+    assert!(dot.contains("doc == state.user: true"), "{dot}");
     assert!(dot.contains("matches!(state.next, None): false"), "{dot}");
 }

@@ -2,10 +2,11 @@
 
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Expr, Ident, Pat, Result, Token, braced, bracketed, parenthesized};
+use syn::visit::{self, Visit};
+use syn::{Expr, Ident, Pat, PatIdent, Result, Token, braced, bracketed, parenthesized};
 
 use super::super::ast::{ArmBody, ChainLink, EdgeChain, RouteArm, RouteDecl, RouteKind, RouteTarget, Selector};
-use super::super::text::the_state;
+use super::super::text::{the_state, variable};
 use super::{always, list, name};
 use crate::diag::Errors;
 use crate::words::Words;
@@ -24,7 +25,7 @@ pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<EdgeC
 
 fn link(input: ParseStream<'_>, errors: &mut Errors) -> Result<ChainLink> {
     if let Some(shape) = decides(input) {
-        let decision = decision(input, shape, errors)?;
+        let decision = decision(input, shape, &[], errors)?;
         errors.words.statement(decision.outline());
         return Ok(ChainLink::Choice(decision));
     }
@@ -47,6 +48,12 @@ fn plain_name(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     if decides(input).is_some() {
         return Err(input.error("a list contains only nodes: write the route as a separate edge, `a >> match …`"));
     }
+    if input.peek(syn::LitStr) {
+        return Err(input.error("a node is named without quotes: write `a >> b`"));
+    }
+    if input.peek(syn::token::Paren) {
+        return Err(input.error("an edge is written `a >> b`, without parentheses"));
+    }
     let name = name(input, "expected a node, `[…]`, `match`, `if` or `for`", Words::node, errors)?;
     if input.peek(syn::token::Paren) {
         let message =
@@ -65,18 +72,33 @@ fn decides(input: ParseStream<'_>) -> Option<RouteKind> {
     }
 }
 
-fn decision(input: ParseStream<'_>, shape: RouteKind, errors: &mut Errors) -> Result<RouteDecl> {
+/// Parses a route in which outer patterns have bound some variables.
+fn decision(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
     match shape {
-        RouteKind::Match => by_match(input, errors),
-        RouteKind::If => by_if(input, errors),
-        RouteKind::For => by_for(input, errors),
+        RouteKind::Match => by_match(input, bound, errors),
+        RouteKind::If => by_if(input, bound, errors),
+        RouteKind::For => by_for(input, bound, errors),
     }
 }
 
+/// Returns the variables of outer patterns and of this one.
+fn with(bound: &[Ident], pattern: &Pat) -> Vec<Ident> {
+    struct Names(Vec<Ident>);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat_ident(&mut self, name: &'ast PatIdent) {
+            self.0.push(name.ident.clone());
+            visit::visit_pat_ident(self, name);
+        }
+    }
+    let mut names = Names(bound.to_vec());
+    names.visit_pat(pattern);
+    names.0
+}
+
 /// `match route { Pattern if guard => target, … }`
-fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
+fn by_match(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![match]>()?.span;
-    let function = function(input, RouteKind::Match)?;
+    let function = function(input, RouteKind::Match, bound)?;
     let content;
     if !input.peek(syn::token::Brace) {
         // The user has written the selector but not the arms yet.
@@ -93,6 +115,7 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
             if !(input.peek(Token![=>]) || input.peek(Token![if])) {
                 errors.words.pattern(&pattern);
             }
+            let bound = with(bound, &pattern);
             let pattern = Some(pattern);
             let guard = match input.parse::<Option<Token![if]>>()? {
                 Some(_) => Some(input.parse::<Expr>()?),
@@ -100,7 +123,7 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
             };
             input.parse::<Token![=>]>()?;
             let ends_with_brace = input.peek(syn::token::Brace) || decides(input).is_some();
-            let body = arm(input, errors)?;
+            let body = arm(input, &bound, errors)?;
             Ok((RouteArm { pattern, guard, body }, !ends_with_brace))
         },
     );
@@ -110,16 +133,20 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
 }
 
 /// `if test { target } else { target }`, `else if`.
-fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
+fn by_if(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![if]>()?.span;
-    let function = function(input, RouteKind::If)?;
+    let function = function(input, RouteKind::If, bound)?;
     let bare = |body| RouteArm { pattern: None, guard: None, body };
-    let mut arms = vec![bare(block(input, errors)?)];
+    let of_let = match &function {
+        Selector::Expression(Expr::Let(condition)) => with(bound, &condition.pat),
+        _ => bound.to_vec(),
+    };
+    let mut arms = vec![bare(block(input, &of_let, errors)?)];
     let mut broken = false;
     if input.parse::<Option<Token![else]>>()?.is_some() {
         arms.push(bare(match decides(input) {
-            Some(RouteKind::If) => ArmBody::Decide(Box::new(by_if(input, errors)?)),
-            _ => block(input, errors)?,
+            Some(RouteKind::If) => ArmBody::Decide(Box::new(by_if(input, bound, errors)?)),
+            _ => block(input, bound, errors)?,
         }));
     } else {
         errors.at(span, "this `if` has no `else`: add one, such as `else { END }`");
@@ -129,13 +156,13 @@ fn by_if(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
 }
 
 /// `for item in items { node(item) }`
-fn by_for(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
+fn by_for(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![for]>()?.span;
-    let pattern = Some(Pat::parse_multi_with_leading_vert(input)?);
+    let pattern = Pat::parse_multi_with_leading_vert(input)?;
     input.parse::<Token![in]>()?;
-    let function = function(input, RouteKind::For)?;
+    let function = function(input, RouteKind::For, bound)?;
     let inside = input.span();
-    let body = block(input, errors)?;
+    let body = block(input, &with(bound, &pattern), errors)?;
     match &body {
         ArmBody::Decide(inner) => {
             let message = format!("a `for` contains only nodes, not a `{}`: write `node(item)`", inner.shape.word());
@@ -154,14 +181,17 @@ fn by_for(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
         span,
         shape: RouteKind::For,
         function,
-        arms: vec![RouteArm { pattern, guard: None, body }],
+        arms: vec![RouteArm { pattern: Some(pattern), guard: None, body }],
         broken: false,
     })
 }
 
-/// The path of a function of the state, a closure in parentheses, or an expression over `state`.
-fn function(input: ParseStream<'_>, shape: RouteKind) -> Result<Selector> {
+/// The path of a function of the state, a closure in parentheses, or an expression over `state` or a bound variable.
+fn function(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident]) -> Result<Selector> {
     let word = shape.word();
+    let is_known = |expression: &Expr| {
+        the_state(expression).is_some() || bound.iter().any(|name| variable(expression, &name.to_string()).is_some())
+    };
     let mut expression = Expr::parse_without_eager_brace(input)?;
     loop {
         let message = match expression {
@@ -173,9 +203,12 @@ fn function(input: ParseStream<'_>, shape: RouteKind) -> Result<Selector> {
                 expression = *inner.expr;
                 continue;
             }
+            Expr::Path(path) if path.path.get_ident().is_some_and(|name| bound.contains(name)) => {
+                return Ok(Selector::Expression(Expr::Path(path)));
+            }
             Expr::Path(path) if path.qself.is_none() => return Ok(Selector::Path(path.path)),
             Expr::Closure(closure) => return Ok(Selector::Closure(closure)),
-            expression if the_state(&expression).is_some() => return Ok(Selector::Expression(expression)),
+            expression if is_known(&expression) => return Ok(Selector::Expression(expression)),
             Expr::Call(call) => {
                 let function = super::super::text::compact(&call.func);
                 return Err(syn::Error::new(
@@ -203,7 +236,8 @@ fn function(input: ParseStream<'_>, shape: RouteKind) -> Result<Selector> {
     }
 }
 
-fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
+/// `{ target }`
+fn block(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<ArmBody> {
     if !input.peek(syn::token::Brace) {
         return Err(input.error("expected a target in braces, `{ node }`"));
     }
@@ -212,19 +246,20 @@ fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     if content.is_empty() {
         return Err(syn::Error::new(brace.span.join(), "expected a target: a node or END"));
     }
-    let body = arm(&content, errors)?;
+    let body = arm(&content, bound, errors)?;
     if !content.is_empty() {
         return Err(content.error("expected `}`: write several targets as a list, `[a, b]`"));
     }
     Ok(body)
 }
 
-fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
+/// A target, a list of targets, or another route.
+fn arm(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<ArmBody> {
     if let Some(shape) = decides(input) {
-        return decision(input, shape, errors).map(|inner| ArmBody::Decide(Box::new(inner)));
+        return decision(input, shape, bound, errors).map(|inner| ArmBody::Decide(Box::new(inner)));
     }
     if input.peek(syn::token::Brace) {
-        return block(input, errors);
+        return block(input, bound, errors);
     }
     let goals = if input.peek(syn::token::Bracket) {
         let content;

@@ -19,12 +19,14 @@ pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> 
     let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     let mut head = GraphHead { attributes, visibility, name, state: None, context: None };
     let result = types(input, &mut head);
+    let result = result.and_then(|()| if input.peek(Token![=]) { Ok(()) } else { Err(input.error(SHAPE)) });
     errors.keep(result);
     while !input.is_empty() && !input.peek(Token![=]) {
         let _ = input.parse::<TokenTree>(); // what `types` could not parse
     }
-    let result = kind(input, errors);
-    let body = errors.keep(result).unwrap_or_else(|| {
+    // Without `=`, there is an error already.
+    let result = (!input.is_empty()).then(|| kind(input, errors));
+    let body = result.and_then(|result| errors.keep(result)).unwrap_or_else(|| {
         pass_over(input);
         GraphFields { shapeless: true, ..GraphFields::default() }
     });
@@ -74,7 +76,7 @@ fn ty(input: ParseStream<'_>) -> Result<Type> {
 }
 
 fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<GraphFields> {
-    input.parse::<Token![=]>().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
+    input.parse::<Token![=]>()?;
     let kind: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     errors.words.one_of("kinds", &kind);
     let name = kind.to_string();

@@ -144,6 +144,9 @@ fn always<T>(_: &T) -> bool {
     true
 }
 
+const NO_ATTRIBUTES: &str =
+    "attributes and doc comments are not possible here: for `#[cfg(…)]`, write it above a `graph! { … }`";
+
 /// Items separated by commas. Reports an item that cannot be parsed and continues at the next comma.
 fn list<T>(
     input: ParseStream<'_>,
@@ -154,6 +157,12 @@ fn list<T>(
     let mut items = ParsedList::default();
     while !input.is_empty() {
         let ahead = input.fork();
+        if input.peek(Token![#]) {
+            errors.combine(input.error(NO_ATTRIBUTES));
+            skip(input, &ahead, &mut items);
+            let _ = input.parse::<Option<Token![,]>>();
+            continue;
+        }
         match item(&ahead, errors) {
             Ok(item) => {
                 let comma = needs_comma(&item);
