@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
+use syn::{Expr, Ident, ItemFn, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::context::Context;
 use super::model::{Argument, Need, ParamRole, ToolModel};
@@ -60,6 +60,14 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     }
 }
 
+/// A method, next to which no type can be declared.
+pub(super) fn method(tool: &ToolModel, errors: TokenStream) -> TokenStream {
+    let ItemFn { attrs, vis, sig, block, .. } = &tool.function;
+    let body = if tool.has_body { block.to_token_stream() } else { quote!(;) };
+    quote!(#(#attrs)* #vis #sig #body #errors)
+}
+
+/// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {
     let call = call_method(&quote!(__Context), &quote!(::core::unreachable!("the tool does not compile")));
     quote! {

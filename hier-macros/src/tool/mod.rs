@@ -32,6 +32,9 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
         hier.path(options.home.as_ref(), &mut errors)
     });
     let tool = parse::tool(function, options, &mut errors);
+    if tool.function.sig.receiver().is_some() {
+        return expand::method(&tool, errors.into_tokens());
+    }
     check::check(&tool, &mut errors);
     let sound = errors.is_empty();
     let errors = errors.into_tokens();

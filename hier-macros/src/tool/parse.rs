@@ -22,6 +22,10 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
     let parser = |input: ParseStream<'_>| {
         let mut given: Vec<Ident> = Vec::new();
         while !input.is_empty() {
+            if let Ok(name) = input.fork().parse::<LitStr>() {
+                let option = name.token();
+                return Err(input.error(format!("the name of a tool is an option: write `name = {option}`")));
+            }
             let word = input.call(Ident::parse_any)?;
             if given.contains(&word) {
                 errors.push(&word, format!("`{word}` is given twice: remove one"));
@@ -109,7 +113,7 @@ pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut E
         return None;
     };
     let ForeignItemFn { attrs, vis, modifiers, sig, semi_token } = declared;
-    if options.client.is_none() {
+    if options.client.is_none() && sig.receiver().is_none() {
         let fix = "write one, or `#[tool(client)]` if it runs in the client";
         errors.push(semi_token, format!("the tool `{}` has no body: {fix}", sig.ident));
     }
@@ -130,7 +134,7 @@ fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
         FnArg::Receiver(receiver) => {
             errors.push(
                 receiver,
-                "a tool is a free function without `self`: take what it needs from `&Run<…>` or the state",
+                "a tool is a free function without `self`: move it out of the block, and take what it needs from `&Run<…>` or the state",
             );
             ParamRole::Wrong
         }

@@ -48,8 +48,18 @@ fn full_syntax_is_accepted() {
 }
 
 #[test]
+fn method_is_refused_without_a_type_next_to_it() {
+    for end in ["{ todo!() }", ";"] {
+        let method = format!("/// Looks.\nasync fn look(&self, #[default] key: String) -> String {end}");
+        let output = super::expand(TokenStream::new(), &method.parse().unwrap(), &Hier::known("hier"));
+        let text = output.to_string();
+        assert!(!text.contains("struct look") && !text.contains("# [default]"), "{text}");
+        expect(&messages(output), &["a tool is a free function without `self`"]);
+    }
+}
+
+#[test]
 fn unsupported_parameter_is_refused() {
-    expect(&params("self"), &["a tool is a free function without `self`"]);
     expect(&params("(a, b): (u8, u8)"), &["the model passes an argument by name"]);
     expect(&params("_: u8"), &["the model passes an argument by name"]);
     expect(&params("text: &str"), &["write `String`"]);
@@ -129,6 +139,7 @@ fn labels_and_conditions_are_checked() {
     ] {
         expect(&options(fine), &[]);
     }
+    expect(&options("\"look_up\""), &["write `name = \"look_up\"`"]);
     expect(&options("privat"), &["unknown option of `#[tool]` `privat`; did you mean `private`?"]);
     expect(&options("private = true"), &["`private` takes no value: write it alone"]);
     expect(&options("approve"), &["expected `=`"]);
