@@ -9,7 +9,7 @@
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Path, Token, Type, TypeReference};
+use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Path, Token, Type, TypeReference, parse_quote};
 
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -61,7 +61,16 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
     }
     let sound = errors.len() == before;
     let (of, home) = viewed?;
-    Some(View { ident: input.ident, generics: input.generics, of, home, lifetime, fields, sound })
+    Some(View { ident: input.ident, generics: bounded(input.generics), of, home, lifetime, fields, sound })
+}
+
+/// Adds the bounds of a state's parameters to each type parameter without bounds.
+fn bounded(mut generics: Generics) -> Generics {
+    for parameter in generics.type_params_mut().filter(|parameter| parameter.bounds.is_empty()) {
+        let bound = Ident::new("Parameter", parameter.ident.span());
+        parameter.bounds.push(parse_quote!(__hier::#bound));
+    }
+    generics
 }
 
 fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path>)> {
