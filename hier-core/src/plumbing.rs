@@ -30,8 +30,8 @@ pub use crate::question::{check_asked, check_declared, check_distinct, check_hoo
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::checked::{AnyParameter, Checked, Known, Late, Mention};
 pub use crate::state::derived::{
-    BoxedWrite, boxed, channel_type, cloned, copy, fingerprint, known, lift, load, load_write, merge_with, name,
-    no_channel, reset, set, state_type, stored, unboxed, unboxed_value,
+    BoxedWrite, as_messages, boxed, channel_type, cloned, copy, fingerprint, from_messages, known, lift, load,
+    load_write, merge_with, name, no_channel, reset, set, state_type, stored, unboxed, unboxed_value,
 };
 pub use crate::state::fields::{Field, Fields, behind};
 pub use crate::state::merge::{MergeOf, merge_stored};

@@ -232,6 +232,9 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
         _ if symbol::REDUCERS.contains(&&*name) => {
             format!("the reducer `{name}` takes no value: write `#[reducer({name})]`")
         }
+        _ if symbol::CHANNEL_KINDS.contains(&&*name) => {
+            format!("`{name}` is a kind of channel, not a reducer: write `#[channel({name})]`")
+        }
         _ => unknown("reducer", &name, symbol::REDUCERS),
     };
     errors.push(meta, wrong);
@@ -274,6 +277,12 @@ fn option(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
         },
         _ if name == symbol::FLATTEN => errors.push(meta, "`flatten` takes no value: write `#[state(flatten)]`"),
         _ if name == symbol::RENAME => errors.push(meta, "`rename` needs a name: `#[state(rename = \"name\")]`"),
+        _ if symbol::REDUCERS.contains(&&*name) => {
+            errors.push(meta, format!("`{name}` is a reducer: write `#[reducer({name})]`"));
+        }
+        _ if symbol::CHANNEL_KINDS.contains(&&*name) => {
+            errors.push(meta, format!("`{name}` is a kind of channel: write `#[channel({name})]`"));
+        }
         _ => errors.push(meta, unknown("option", &name, symbol::STATE_OPTIONS)),
     }
 }

@@ -51,6 +51,14 @@ fn attributes_are_given_once() {
 }
 
 #[test]
+fn words_of_other_attributes_are_refused() {
+    expect(&field("#[channel(append)]", "Vec<String>"), &["write `#[reducer(append)]`"]);
+    expect(&field("#[reducer(ephemeral)]", "Vec<String>"), &["write `#[channel(ephemeral)]`"]);
+    expect(&field("#[state(append)]", "Vec<String>"), &["write `#[reducer(append)]`"]);
+    expect(&field("#[state(secret)]", "Vec<String>"), &["write `#[channel(secret)]`"]);
+}
+
+#[test]
 fn contradicting_attributes_are_refused() {
     let both = "`list` is `ephemeral` and has a reducer: remove one of the two";
     expect(&field("#[reducer(append)] #[channel(ephemeral)]", "Vec<String>"), &[both, both]);

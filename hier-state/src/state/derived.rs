@@ -5,6 +5,7 @@ use std::any::Any;
 use super::{Contains, Initial, Persist, Stored, Update, Values, Write, Writes};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
+use crate::message::Messages;
 use crate::reducer::{ReduceError, ReducerOutput};
 
 /// A [`Write`] whose channel and value type are not known from its Rust type.
@@ -135,6 +136,20 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
 
 /// Returns the name of the channel with this index among `own`, the channels that the state itself declares. Returns an
 /// empty string if no channel has this index.
+pub fn as_messages<T: 'static>(value: &T) -> &Messages {
+    let value: &dyn Any = value;
+    value.downcast_ref().unwrap_or_else(|| unreachable!("{NOT_MESSAGES}"))
+}
+
+pub fn from_messages<T: 'static>(messages: Messages) -> T {
+    let mut messages = Some(messages);
+    let value: &mut dyn Any = &mut messages;
+    let value = value.downcast_mut::<Option<T>>().and_then(Option::take);
+    value.unwrap_or_else(|| unreachable!("{NOT_MESSAGES}"))
+}
+
+const NOT_MESSAGES: &str = "a channel with the reducer `messages` is a `Messages`";
+
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }

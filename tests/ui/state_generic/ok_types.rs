@@ -1,4 +1,4 @@
-// The nearest programs: types that are channels with every parameter, with and without bounds.
+// The nearest programs: types that are channels with every parameter, with and without bounds, and views of them.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,29 @@ struct Sorted<T: Ord, const N: usize> {
     items: BTreeMap<T, [u8; 2]>,
 }
 
+#[derive(View)]
+#[view(of = Filing<T, U>)]
+struct Seen<'a, T, U> {
+    items: &'a Vec<T>,
+    amounts: &'a BTreeMap<String, U>,
+}
+
+#[derive(View)]
+#[view(of = Base<T>)]
+struct Found<T> {
+    items: Vec<T>,
+}
+
+async fn count(seen: Seen<'_, String, u32>) -> Found<String> {
+    Found { items: vec![format!("{} of {}", seen.items.len(), seen.amounts.len())] }
+}
+
+graph! {
+    Count<Filing<String, u32>> = Graph { nodes: [count], edges: [START >> count >> END] }
+}
+
 fn main() {
+    let _ = Count::compile();
     let _ = Filing::<String, u32>::update().items(vec!["a".to_owned()]).amounts([("a".to_owned(), 1)]);
     let _ = Sorted::<String, 3>::update().items([("a".to_owned(), [1, 2])]);
 }

@@ -29,6 +29,8 @@ struct Filing {
     worst: Finding,
     #[reducer(by_id)]
     findings: Vec<Finding>,
+    #[reducer(messages)]
+    conversation: Vec<Message>,
     #[reducer(with = merge)]
     total: u64,
     #[reducer(with = add)]

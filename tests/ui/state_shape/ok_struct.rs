@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use hier_agents::prelude::*;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -10,8 +12,9 @@ enum Phase {
 pub struct Filing {
     phase: Phase,
     title: String,
+    label: Cow<'static, str>,
 }
 
 fn main() {
-    let _ = Filing::update().phase(Phase::Open).title("t");
+    let _ = Filing::update().phase(Phase::Open).title("t").label("l");
 }

@@ -245,7 +245,11 @@ fn conversation(model: &StateModel, names: &StateNames) -> TokenStream {
     let (channel, get, said) = match (own, &model.flattened) {
         (Some(ChannelModel { field, name, .. }), _) => {
             let variant = variant(field);
-            (quote!(#name), quote!(&self.#field), quote!(#write::#variant(__hier::Write::Merge(__messages))))
+            (
+                quote!(#name),
+                quote!(__hier::as_messages(&self.#field)),
+                quote!(#write::#variant(__hier::Write::Merge(__hier::from_messages(__messages)))),
+            )
         }
         (None, Some(flattened)) => {
             let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));

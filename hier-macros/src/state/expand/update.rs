@@ -180,7 +180,8 @@ fn encoders(model: &StateModel, names: &StateNames) -> TokenStream {
     let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
         let (name, ty, value) = (stored(channel), &channel.ty, Ident::new("__value", channel.ty.span()));
         let body = quote_spanned!(ty.span()=> __hier::stored(#value));
-        quote!(fn #name(#value: &#ty) -> &dyn __hier::Stored { #known #body })
+        // The lifetime has a name, because the type may contain `'static`.
+        quote!(fn #name<'__value>(#value: &'__value #ty) -> &'__value dyn __hier::Stored { #known #body })
     });
     quote! {
         #[automatically_derived]
