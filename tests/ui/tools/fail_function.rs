@@ -1,4 +1,4 @@
-//! A tool is an async function without type parameters.
+//! A tool is a free async function without type parameters.
 
 use hier_agents::prelude::*;
 
@@ -16,5 +16,26 @@ async fn any<T: ToString>(value: T) -> String {
 
 #[tool]
 struct NoFunction;
+
+struct Desk;
+
+impl Desk {
+    /// Looks up.
+    #[tool]
+    async fn look_up(
+        &self,
+        /// The key.
+        key: String,
+        #[default = 2] limit: usize,
+    ) -> String {
+        key.repeat(limit)
+    }
+}
+
+trait Pick {
+    /// Picks.
+    #[tool]
+    async fn pick(&self, key: String) -> String;
+}
 
 fn main() {}
