@@ -25,7 +25,7 @@ pub struct Signal {
 
 impl Signal {
     /// Creates a signal from its name and a value that is serialized to JSON.
-    pub fn new(name: impl Into<Arc<str>>, value: &impl Serialize) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, value: &(impl Serialize + ?Sized)) -> Self {
         Self { name: name.into(), value: codec::encode(value) }
     }
 }
@@ -47,7 +47,7 @@ impl fmt::Debug for ThreadMessage {
 impl ThreadMessage {
     /// Creates a message for the `inbox` channel of a graph. The value must be a value of the channel. If the channel
     /// is a list, it can also be a single item. If the channel is a conversation, a string becomes a user message.
-    pub fn message(value: &impl Serialize) -> Self {
+    pub fn message(value: &(impl Serialize + ?Sized)) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }
 

@@ -22,7 +22,7 @@ graph! {
 
 async fn approve(run: &Run<BaseContext>) -> hier_core::Result<InvoiceUpdate> {
     let known = run.interrupt::<bool>(&"Is it known?").await?;
-    let paid: bool = run.interrupt(&"May it be paid?").await?;
+    let paid: bool = run.interrupt("May it be paid?").await?;
     Ok(Invoice::update().paid(known && paid))
 }
 

@@ -23,6 +23,23 @@ fn documents(state: &Filing) -> Vec<u32> {
     vec![u32::from(state.accepted)]
 }
 
+#[derive(Clone)]
+struct Page(String);
+
+graph! {
+    Pages<Filing> = Graph {
+        nodes: [
+            read,
+        ],
+        edges: [
+            START >> for text in state.findings { read(Page(text)) },
+            read >> END,
+        ],
+    }
+}
+
+async fn read(Sent(_page): Sent<Page>) {}
+
 fn main() {
-    let _ = Review::compile();
+    let _ = (Review::compile(), Pages::compile());
 }

@@ -225,7 +225,10 @@ impl<C> Run<C> {
     /// # Errors
     ///
     /// An answer of the wrong type fails the run. The question stays open and can be answered again.
-    pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, NeedsAwait, A, C> {
+    pub fn interrupt<A: DeserializeOwned>(
+        &self,
+        question: &(impl Serialize + ?Sized),
+    ) -> Interrupt<'_, NeedsAwait, A, C> {
         let value = Some(codec::to_json(question));
         Interrupt {
             run: self,
@@ -243,7 +246,7 @@ impl<C> Run<C> {
     /// Returns true if the thread has an answer to the question with this value, so that [`Run::interrupt`] would
     /// return it now.
     #[doc(hidden)]
-    pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
+    pub fn has_answer(&self, question: &(impl Serialize + ?Sized)) -> Result<bool, NodeError> {
         self.is_answered(&hash(&codec::to_json(question)?)?)
     }
 

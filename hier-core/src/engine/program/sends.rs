@@ -20,6 +20,7 @@ use crate::error::NodeError;
 )]
 pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload for T {}
 
 /// A row of payloads of one type, which is erased.

@@ -246,5 +246,7 @@ fn goal(model: &GraphModel, goal: &RouteTarget) -> Option<TokenStream> {
     let Some(item) = &goal.item else { return Some(quote_spanned!(here=> #to.go(#node);)) };
     let declared = &model.nodes[node];
     let bound_node = (!model.is_itself(declared)).then(|| bound_node(&declared.path))?;
-    Some(quote_spanned!(here=> #to.send(#node, #bound_node.sent(#item).fits());))
+    // Errors of the payload are shown at a variable, because the expression also has the location of the node.
+    let payload = Ident::new("__payload", here);
+    Some(quote_spanned!(here=> let #payload = #bound_node.sent(#item).fits(); #to.send(#node, #payload);))
 }
