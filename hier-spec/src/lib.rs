@@ -227,10 +227,6 @@ impl GraphSpec {
 
     /// Returns the error message for a name that no node of the graph has.
     pub fn unknown_node(&self, name: &str) -> String {
-        if let Some(constant) = ["START", "END"].into_iter().find(|constant| constant.eq_ignore_ascii_case(name)) {
-            let quotes = if constant == name { ", without quotes" } else { "" };
-            return format!("there is no node `{name}`: write `{constant}`{quotes}");
-        }
         let names: Vec<&str> = self.nodes.iter().map(|node| &*node.name).collect();
         format!("there is no node `{name}`{}", did_you_mean(name, names))
     }

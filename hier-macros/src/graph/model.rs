@@ -226,7 +226,12 @@ impl GraphModel {
     /// Reports each unknown name once, at its first mention.
     fn unknown(&self, names: &NameScope<'_>, errors: &mut Errors) {
         for (name, count) in &names.unknown {
-            let message = self.spec.unknown_node(&name.unraw().to_string());
+            let text = name.unraw().to_string();
+            let end = [symbol::START, symbol::END].into_iter().find(|end| end.eq_ignore_ascii_case(&text));
+            let message = end.map_or_else(
+                || self.spec.unknown_node(&text),
+                |end| format!("there is no node `{text}`: write `{end}` in capitals"),
+            );
             match count {
                 1 => errors.push(name, message),
                 2 => errors.push(name, format!("{message} (it is named in one more place)")),

@@ -103,7 +103,7 @@ fn nested_route_uses_variables_of_outer_patterns() {
 
 #[test]
 fn habits_of_other_libraries_are_explained() {
-    expect(&graph("a", "start >> a >> end"), &["write `START`", "write `END`"]);
+    expect(&graph("a", "start >> a >> end"), &["write `START` in capitals", "write `END` in capitals"]);
     expect(&graph("a", "START >> \"a\" >> END"), &["a node is named without quotes"]);
     expect(&graph("a", "START >> a >> [\"a\", END]"), &["a node is named without quotes"]);
     let pairs = "(START, a), (a, END)";
