@@ -61,7 +61,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
 }
 
 /// A method, next to which no type can be declared.
-pub(super) fn method(tool: &ToolModel, errors: TokenStream) -> TokenStream {
+pub(super) fn method(tool: &ToolModel, errors: &TokenStream) -> TokenStream {
     let ItemFn { attrs, vis, sig, block, .. } = &tool.function;
     let body = if tool.has_body { block.to_token_stream() } else { quote!(;) };
     quote!(#(#attrs)* #vis #sig #body #errors)

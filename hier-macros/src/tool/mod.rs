@@ -33,7 +33,7 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
     });
     let tool = parse::tool(function, options, &mut errors);
     if tool.function.sig.receiver().is_some() {
-        return expand::method(&tool, errors.into_tokens());
+        return expand::method(&tool, &errors.into_tokens());
     }
     check::check(&tool, &mut errors);
     let sound = errors.is_empty();
