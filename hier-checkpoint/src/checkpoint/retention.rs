@@ -238,7 +238,7 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
             Ok(0) => {}
             Ok(threads) => tracing::debug!(threads, "deleted threads whose time to live has passed"),
             Err(SaverError::Unusable { place, reason }) => {
-                tracing::error!(place, reason, "failed to delete expired threads: the database cannot be used")
+                tracing::error!(place, reason, "failed to delete expired threads: the database cannot be used");
             }
             Err(error) => tracing::warn!(%error, "failed to delete expired threads; trying again later"),
         }
