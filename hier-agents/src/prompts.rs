@@ -113,11 +113,13 @@ pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     format!("You can now call: {}", tools.join(", "))
 }
 
-pub(crate) fn in_background(description: &str) -> String {
+/// Describes a subagent that runs in the background. Only a run knows if it can leave a detached one running.
+pub(crate) fn in_background(description: &str, is_detached: bool) -> String {
     let space = if description.is_empty() { "" } else { " " };
+    let unless = if is_detached { ", unless the result of the call says that it continues" } else { "" };
     format!(
         "{description}{space}Runs in the background: the call returns a handle at once. Call `wait_for_subagents` for its report. It is cancelled \
-         when you finish."
+         when you finish{unless}."
     )
 }
 

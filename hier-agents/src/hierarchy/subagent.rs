@@ -142,6 +142,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
             node: node.into(),
             args: self.args.clone().unwrap_or_default(),
             is_background: self.is_background(),
+            is_detached: self.policy.as_ref().is_some_and(SubagentPolicy::is_detached),
         }
     }
 

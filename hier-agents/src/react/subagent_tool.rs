@@ -64,6 +64,8 @@ pub(crate) struct SubagentTool {
     pub(crate) args: ArgsSpec,
     /// True if a call starts the subagent in the background.
     pub(crate) is_background: bool,
+    /// True if it may also continue when the turn ends.
+    pub(crate) is_detached: bool,
 }
 
 impl SubagentTool {
@@ -82,7 +84,7 @@ impl SubagentTool {
         ToolSpec {
             name: self.name.to_string(),
             description: if self.is_background {
-                prompts::in_background(&self.description)
+                prompts::in_background(&self.description, self.is_detached)
             } else {
                 self.description.to_string()
             },

@@ -55,6 +55,11 @@ graph! {
 }
 
 graph! {
+    /// Leads, and can leave one of its subagents running.
+    Pair<Filing, Lab> = Agent { subagents: [Researcher { background: true }, Payer { detached: true }] }
+}
+
+graph! {
     /// Leads, and reports.
     Chief<Filing, Lab> = ReactGraph { subagents: [Researcher { background: true }] }
 }
@@ -144,6 +149,17 @@ async fn run(model: &ScriptedModel) -> Filing {
     let out = Lead::compile().invoke(Message::user("Go.")).context(Lab::new(model)).await.expect("the run ends");
     let Outcome::Finished(state) = out else { panic!("{out:?}") };
     state
+}
+
+#[tokio::test]
+async fn model_learns_if_the_end_of_its_turn_cancels_a_subagent() {
+    let model = ScriptedModel::new([Message::assistant("done")]);
+    assert!(Pair::compile().invoke(Message::user("Go.")).context(Lab::new(&model)).await.unwrap().is_finished());
+    let tools = model.requests().remove(0).tools;
+    let description = |name| &tools.iter().find(|tool| tool.name == name).unwrap().description;
+    assert!(description("researcher").ends_with(" It is cancelled when you finish."));
+    let unless = " It is cancelled when you finish, unless the result of the call says that it continues.";
+    assert!(description("payer").ends_with(unless), "{}", description("payer"));
 }
 
 #[tokio::test]
