@@ -2,6 +2,7 @@
 
 mod due;
 mod faults;
+mod shutdown;
 mod site;
 
 use std::sync::Arc;

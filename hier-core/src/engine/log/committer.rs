@@ -309,11 +309,16 @@ async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, sa
         // The task is cancelled only if the runtime shuts down. Then it cannot write any more.
         let _ = task.await;
     }
-    if let Some(last) = last
-        && let Err(error) = saver.commit(lease, vec![last]).await
-    {
-        tracing::warn!(thread = %lease.thread, %error, "failed to store the end of an attempt of a detached \
-            subagent: the attempt counts as one whose process died");
+    if let Some(last) = last {
+        // One commit does both, because a runtime that shuts down polls a dropped run only once.
+        match saver.commit_last(lease, vec![last], SideEffects::default()).await {
+            Ok(true) => return,
+            // A dropped call has released the thread already, or another run has it.
+            Ok(false) | Err(SaverError::Superseded { .. }) => {}
+            Err(error) => {
+                tracing::warn!(thread = %lease.thread, %error, "failed to store the end of an attempt of a detached subagent");
+            }
+        }
     }
     if let Err(error) = saver.release(lease).await {
         tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease: the thread stays locked \

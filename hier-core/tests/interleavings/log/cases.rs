@@ -145,6 +145,10 @@ async fn case(durability: Durability, fails: bool, spawned: bool) {
         },
         _ => {}
     }
+    if durability == Durability::Sync && saver.releases() == 0 && !saver.has_failed() {
+        run.committer.store_at_release(Some(record(2 * STEPS + 1)));
+        run.promised.add(2 * STEPS + 1);
+    }
     if thread_rng().gen_ratio(3, 4) {
         polled(any_polls(6), run.committer.release()).await;
     }
