@@ -48,6 +48,26 @@ async fn worker_continues_a_subagent_whose_question_is_overdue() {
 }
 
 #[tokio::test]
+async fn deadline_of_a_subagent_that_has_failed_adds_no_run() {
+    on_each_store(async |site| {
+        site.turn("Trade.").await;
+        site.mine.works(2).await;
+        let run = site.only_run_of_subagent().await;
+        // First `buy` asks, and then `dig` fails.
+        site.mine.gate.add_permits(1);
+        site.mine.works(1).await;
+        site.mine.gate.close();
+        let run = site.ended(&run).await;
+        assert_eq!(run.output.unwrap()["values"]["status"], "failed");
+        site.becomes_not_due(Duration::from_hours(1000)).await;
+        site.only_run_of_subagent().await;
+        let failed = &site.turn("And?").await[1];
+        assert!(failed.starts_with("`trader-1` failed"), "{failed}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn deadline_of_a_cancelled_subagent_is_postponed_by_a_day() {
     on_each_store(async |site| {
         site.turn("Buy.").await;

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use crate::checkpoint::{CodecError, Delivered, DueChange, SaverError, SideEffects, TaskWrites, slot};
 use crate::engine::attempt::stored::{INTERRUPT, entry};
 use crate::engine::durable::answer::answer_to;
+use crate::engine::durable::attempts;
 use crate::engine::durable::pending::{Pending, TaskRecord, questions_of};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::saver::Saver;
@@ -106,6 +107,9 @@ pub(crate) async fn waiting(
         return Ok(ThreadWait { seen, ..ThreadWait::default() });
     };
     let graph = Some(Arc::from(&*found.checkpoint.schema.graph));
+    if attempts::has_failed(&found) {
+        return Ok(ThreadWait { at: None, seen, graph });
+    }
     let due = Pending::new(found.writes, renamed, None).due(now, &signals(&mail));
     let damaged = |error: CodecError| SaverError::Damaged { thread: thread.to_owned(), reason: error.to_string() };
     Ok(ThreadWait { at: due.map_err(damaged)?, seen, graph })

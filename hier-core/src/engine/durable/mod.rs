@@ -4,6 +4,7 @@
 //! under the lease, and [`load`] decodes the state, the position and the records of the open superstep ([`pending`]).
 
 pub(in crate::engine) mod answer;
+pub(in crate::engine) mod attempts;
 pub(in crate::engine) mod check;
 pub(in crate::engine) mod clock;
 pub(in crate::engine) mod commands;

@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use crate::checkpoint::{InboxMessage, ListQuery, background, codec};
 use crate::config::Config;
+use crate::engine::durable::attempts;
 use crate::engine::program::{
     Attached, BackgroundEnd, BackgroundWork, Command, ErasedGraph, Input, Program, Run, Task,
 };
-use crate::engine::run::attempts;
 use crate::engine::run::start::RootRun;
 use crate::engine::run::subgraph::subgraph_error;
 use crate::engine::stream::emitter::{Emitter, EventSink, PrefixedSink};

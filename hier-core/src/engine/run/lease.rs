@@ -8,13 +8,12 @@ use tokio::task::coop::unconstrained;
 
 use crate::checkpoint::WhenRunning;
 use crate::config::Config;
-use crate::engine::durable::{check, due, line, recall};
+use crate::engine::durable::{attempts, check, due, line, recall};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{GraphContext, Input, Program};
-use crate::engine::run::attempts;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::state::Values;

@@ -4,7 +4,6 @@
 //! superstep is open). [`runner`] has the loop, which runs a superstep ([`parallel`]), applies it, and stores it
 //! ([`commit`]). [`subgraph`] and [`resume_subgraph`] do the same for a graph that a node runs.
 
-pub(in crate::engine) mod attempts;
 pub(in crate::engine) mod background;
 pub(in crate::engine) mod batch_tasks;
 pub(in crate::engine) mod begin;

@@ -54,13 +54,13 @@ impl AttemptRecord {
     }
 }
 
-pub(super) fn has_failed(saved: &Saved) -> bool {
+/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if too many attempts have not
+/// released the thread.
+pub(in crate::engine) fn has_failed(saved: &Saved) -> bool {
     AttemptRecord::read(saved).is_ok_and(|record| record.failure.is_some())
 }
 
-/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if too many attempts have not
-/// released the thread.
-pub(super) async fn begin<S: Values, C>(
+pub(in crate::engine) async fn begin<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     committer: &Committer,
     saved: &Saved,
@@ -89,7 +89,7 @@ pub(super) async fn begin<S: Values, C>(
 }
 
 /// Records the failure of a detached run at its last checkpoint, if a further attempt would fail in the same way.
-pub(super) fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
+pub(in crate::engine) fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
     let is_final = match error.root() {
         RunError::Node { error, .. } => !error.is_signal(),
         RunError::RecursionLimit { .. }
