@@ -16,6 +16,9 @@ pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 /// The default of [`Config::stream_capacity`].
 pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 
+/// The default of a worker, too.
+const DEFAULT_MAX_ATTEMPTS: u32 = 3;
+
 /// The default of [`Config::sleep_in_place`].
 const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
@@ -42,6 +45,8 @@ pub struct Config {
     pub(crate) ends_with_outer: bool,
     /// True for a background run that continues after the run that started it has ended.
     pub(crate) is_detached: bool,
+    /// Maximum number of attempts to continue a detached run at one checkpoint whose processes end.
+    pub(crate) max_attempts: u32,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
     pub(crate) stream_capacity: usize,
@@ -68,6 +73,7 @@ impl Default for Config {
             pauses: Vec::new(),
             ends_with_outer: false,
             is_detached: false,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
             control: None,
             step_policy: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,

@@ -102,8 +102,9 @@ pub fn cancellation(config: &Config) -> CancellationToken {
 
 /// Adds a token that marks a cancellation as a pause. Cancel it before the token of the run if another run will
 /// continue this run. The run then stops without the cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
-pub fn pausing(mut config: Config, pause: CancellationToken) -> Config {
+pub fn for_worker(mut config: Config, pause: CancellationToken, max_attempts: u32) -> Config {
     config.pauses.push(pause);
+    config.max_attempts = max_attempts;
     config
 }
 

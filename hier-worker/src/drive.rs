@@ -82,7 +82,8 @@ async fn execute(
     let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;
     let pause = CancellationToken::new();
     let cancel = pause.child_token();
-    match prepare::prepare(&**graph, run, entered, shared.max_steps, (cancel.clone(), pause.clone())) {
+    let limits = (shared.max_attempts, shared.max_steps);
+    match prepare::prepare(&**graph, run, entered, limits, (cancel.clone(), pause.clone())) {
         Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, pause, stop }.execute(prepared).await,
         Err(failure) => Ok(Some(RunEnding::Failed(failure))),
     }

@@ -44,7 +44,7 @@ pub(super) fn prepare(
     graph: &dyn DynGraph,
     run: &Run,
     entered: bool,
-    max_steps: usize,
+    (max_attempts, max_steps): (u32, usize),
     (cancel, pause): (CancellationToken, CancellationToken),
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
@@ -53,7 +53,7 @@ pub(super) fn prepare(
         .durability(request.durability)
         .stream_subgraphs(request.stream_subgraphs)
         .cancel(cancel);
-    config = drive::pausing(config, pause);
+    config = drive::for_worker(config, pause, max_attempts);
     for (key, value) in &run.metadata {
         config = config.metadata(key.clone(), value.clone());
     }

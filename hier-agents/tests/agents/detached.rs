@@ -9,7 +9,7 @@ use hier_agents::{ApprovalRequest, BackgroundStatus};
 use hier_core::checkpoint::{Checkpointer as _, Claim, MemorySaver};
 use hier_core::graph::BoundGraph;
 use hier_core::message::Body;
-use hier_core::{CancellationToken, Outcome, Result, RunError};
+use hier_core::{CancellationToken, Durability, Outcome, Result, RunError};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -306,10 +306,12 @@ async fn request_can_be_cancelled_and_needs_a_checkpointer() {
 }
 
 /// Continues the subagent in a process that ends, or is killed, while it digs.
-async fn continue_until_it_digs(saver: &MemorySaver, mine: &Mine, is_killed: bool) {
+async fn continue_until_it_digs(saver: &MemorySaver, mine: &Mine, durability: Durability, is_killed: bool) {
     let process = Arc::new(Mortal::new(saver, usize::MAX));
     let graph = Foreman::compile().checkpointer(process.clone()).with_context(mine.clone());
-    let continues = continues(&graph, mine).await;
+    mine.forget_begun();
+    let continues = tokio::spawn(graph.continue_detached("t").durability(durability));
+    mine.begun.acquire().await.unwrap().forget();
     if is_killed {
         process.0.die();
     }
@@ -337,17 +339,20 @@ async fn subagent_that_has_failed_does_not_run_again() {
 
 #[tokio::test(start_paused = true)]
 async fn subagent_that_ends_its_process_three_times_fails() {
-    let mine = mine([miner(), done(), wait(), done()]);
-    let saver = MemorySaver::new();
-    turn(&foreman(&saver, &mine), "Dig.").await;
-    continue_until_it_digs(&saver, &mine, false).await;
-    for _ in 0..3 {
-        continue_until_it_digs(&saver, &mine, true).await;
+    for durability in [Durability::Async, Durability::Exit] {
+        let mine = mine([miner(), done(), wait(), done()]);
+        let saver = MemorySaver::new();
+        turn(&foreman(&saver, &mine), "Dig.").await;
+        // Stores the checkpoint at which the deaths count.
+        continue_until_it_digs(&saver, &mine, Durability::Async, false).await;
+        for _ in 0..3 {
+            continue_until_it_digs(&saver, &mine, durability, true).await;
+        }
+        mine.gate.add_permits(1);
+        let state = turn(&foreman(&saver, &mine), "And?").await;
+        assert!(results(&state)[1].contains("each time its process died"), "{:?}", results(&state));
+        assert_eq!((statuses(&state), mine.dug.load(Ordering::SeqCst)), (vec![BackgroundStatus::Failed], 0));
     }
-    mine.gate.add_permits(1);
-    let state = turn(&foreman(&saver, &mine), "And?").await;
-    assert!(results(&state)[1].contains("each time its process died"), "{:?}", results(&state));
-    assert_eq!((statuses(&state), mine.dug.load(Ordering::SeqCst)), (vec![BackgroundStatus::Failed], 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +361,7 @@ async fn subagent_that_is_stopped_in_order_does_not_fail() {
     let saver = MemorySaver::new();
     turn(&foreman(&saver, &mine), "Dig.").await;
     for _ in 0..5 {
-        continue_until_it_digs(&saver, &mine, false).await;
+        continue_until_it_digs(&saver, &mine, Durability::Async, false).await;
     }
     mine.gate.add_permits(1);
     let state = turn(&foreman(&saver, &mine), "And?").await;

@@ -15,8 +15,6 @@ use crate::state::Values;
 
 /// Maximum number of attempts at one checkpoint whose processes end. Equal to the default number of times that a worker
 /// starts a run.
-const MAX_ATTEMPTS: u32 = 3;
-
 const ATTEMPTS: &str = "__attempts__";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -64,6 +62,7 @@ pub(in crate::engine) async fn begin<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     committer: &Committer,
     saved: &Saved,
+    max_attempts: u32,
 ) -> Result<(), RunError> {
     let checkpoint = saved.checkpoint.id;
     let record = AttemptRecord::read(saved).map_err(|error| reader.unfit(error))?;
@@ -74,11 +73,12 @@ pub(in crate::engine) async fn begin<S: Values, C>(
         let record = record.at(checkpoint).map_err(|error| reader.unfit(error))?;
         committer.commit_now(vec![record]).await.map_err(|error| reader.failed(error))
     };
-    if record.begun >= MAX_ATTEMPTS {
+    if record.begun >= max_attempts {
         let message = format!(
-            "graph `{}` was continued {MAX_ATTEMPTS} times in the same superstep, and each time its process died or lost the \
+            "graph `{}` was continued {} times in the same superstep, and each time its process died or lost the \
              database: look for the reason in the logs of these processes",
-            reader.graph_name()
+            reader.graph_name(),
+            record.begun
         );
         let error = RunError::Elsewhere { kind: "AttemptsExceeded".to_owned(), message };
         store(&AttemptRecord::failed(&error)).await?;

@@ -43,7 +43,7 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
     if config.is_detached
         && let Some(saved) = &saved
     {
-        attempts::begin(reader, &committer, saved).await?;
+        attempts::begin(reader, &committer, saved, config.max_attempts).await?;
     }
     log.set_heads(heads);
     let journal = |start| {
