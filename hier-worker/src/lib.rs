@@ -151,6 +151,9 @@ impl Worker {
     /// Sets the maximum number of attempts to execute a run, which is 3 by default and at least 1. If a worker dies
     /// during the last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the
     /// queue, for example because the worker stops, the attempt does not count.
+    ///
+    /// A detached subagent fails after the same number of deaths at one checkpoint. All runs that continue it share this
+    /// count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self

@@ -77,7 +77,7 @@ async fn run_that_cannot_be_added_does_not_stop_the_turn_and_is_logged() {
         site.turn("Dig.").await;
         assert!(site.runs_of_subagents().await.is_empty());
         let log = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        let line = log.lines().find(|line| line.contains("cannot add a run")).expect("it is logged");
+        let line = log.lines().find(|line| line.contains("failed to add a run")).expect("it is logged");
         let told =
             ["t/background/miner-1-", "foreman", "there is no room", "the next run of its supervisor: fix the error"];
         assert!(told.iter().all(|part| line.contains(part)), "{line}");

@@ -13,8 +13,6 @@ use crate::engine::log::committer::Committer;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Maximum number of attempts at one checkpoint whose processes end. Equal to the default number of times that a worker
-/// starts a run.
 const ATTEMPTS: &str = "__attempts__";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
