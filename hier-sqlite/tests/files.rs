@@ -11,9 +11,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, SaverError};
 use hier_sqlite::Sqlite;
+use tempfile::TempDir;
 
 /// The environment variable with the database of another process.
 const DATABASE: &str = "HIER_SQLITE_DATABASE";
+
+fn database() -> PathBuf {
+    PathBuf::from(std::env::var_os(DATABASE).expect("a database"))
+}
 
 fn log_of(path: &Path, end: &str) -> PathBuf {
     path.with_extension(format!("db{end}"))
@@ -71,6 +76,15 @@ impl Process {
         }
     }
 
+    /// Starts a process on a new file, in a folder that exists until the test ends, and stores commits.
+    fn on_new_file(commits: usize) -> (TempDir, PathBuf, Self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("desk.db");
+        let mut process = Self::start(&path);
+        process.commit(commits);
+        (folder, path, process)
+    }
+
     fn commit(&mut self, times: usize) {
         for _ in 0..times {
             assert_eq!(self.call("commit"), "done");
@@ -96,7 +110,7 @@ impl Process {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the process of the other tests"]
 async fn child_process() {
-    let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
+    let path = database();
     let (saver, lease) = open(&path).await;
     let answer = |done: Result<(), SaverError>| {
         println!("answer: {}", done.map_or_else(|error| error.to_string(), |()| "done".to_owned()));
@@ -113,14 +127,12 @@ async fn child_process() {
 
 #[tokio::test]
 async fn deleted_log_loses_no_acknowledged_commit() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (number, end) in ["-wal", "-shm"].into_iter().enumerate() {
-        let path = folder.path().join(format!("{number}.db"));
-        let mut process = Process::start(&path);
-        process.commit(3);
+    for end in ["-wal", "-shm"] {
+        let (_folder, path, mut process) = Process::on_new_file(3);
         fs::remove_file(log_of(&path, end)).expect("the log");
-        process.answers("commit", &[&format!("{number}.db{end}` was deleted"), "shut the program down cleanly"]);
-        process.answers("list", &[&format!("{number}.db{end}` was deleted")]);
+        let says = format!("desk.db{end}` was deleted");
+        process.answers("commit", &[&says, "stop the program without killing it"]);
+        process.answers("list", &[&says]);
         process.kill();
         assert_eq!(stored(&path).await, 3, "{end}");
     }
@@ -128,10 +140,7 @@ async fn deleted_log_loses_no_acknowledged_commit() {
 
 #[tokio::test]
 async fn log_of_another_process_is_kept() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("desk.db");
-    let mut process = Process::start(&path);
-    process.commit(3);
+    let (folder, path, mut process) = Process::on_new_file(3);
     // A tool deletes the log, and another process creates a new one.
     let begun = folder.path().join("begun.db");
     fs::copy(&path, &begun).expect("a copy");
@@ -148,15 +157,42 @@ async fn log_of_another_process_is_kept() {
     assert_eq!((stored(&path).await, stored(&begun).await), (4, 3));
 }
 
+/// The commits are only in the log, which cannot be written back: another process may have changed the file.
+#[tokio::test]
+async fn moved_log_with_a_replaced_index_is_to_be_put_back() {
+    let (folder, path, mut process) = Process::on_new_file(3);
+    let (log, index) = (log_of(&path, "-wal"), log_of(&path, "-shm"));
+    let moved = folder.path().join("moved");
+    fs::rename(&log, &moved).expect("the log");
+    fs::remove_file(&index).expect("the index");
+    fs::write(&index, "").expect("another index");
+    process.answers("commit", &["desk.db-wal` was deleted, moved or replaced", "put it back, or restore a backup"]);
+    process.kill();
+    fs::rename(&moved, &log).expect("the log");
+    assert_eq!(stored(&path).await, 3);
+}
+
+#[tokio::test]
+async fn other_process_with_a_new_index_continues_the_log() {
+    let (_folder, path, mut process) = Process::on_new_file(3);
+    fs::remove_file(log_of(&path, "-shm")).expect("the index");
+    let mut other = Process::start(&path);
+    other.commit(1);
+    process.answers("commit", &["desk.db-shm` was deleted, moved or replaced", "restart the program"]);
+    other.commit(1);
+    process.close("deleted, moved or replaced");
+    other.commit(1);
+    other.kill();
+    assert_eq!(stored(&path).await, 6);
+}
+
 #[tokio::test]
 async fn deleted_or_replaced_file_is_reported_and_its_replacement_kept() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (path, backup) = (folder.path().join("desk.db"), folder.path().join("backup.db"));
+    let (folder, path, mut process) = Process::on_new_file(3);
+    let backup = folder.path().join("backup.db");
     let mut earlier = Process::start(&backup);
     earlier.commit(2);
     earlier.close("done");
-    let mut process = Process::start(&path);
-    process.commit(3);
     fs::remove_file(&path).expect("the file");
     let says = ["desk.db", "deleted, moved or replaced while it was open", "put it back, or restart the program"];
     process.answers("commit", &says);
@@ -171,45 +207,46 @@ async fn deleted_or_replaced_file_is_reported_and_its_replacement_kept() {
 
 #[tokio::test]
 async fn moved_file_takes_its_commits_along() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (path, moved) = (folder.path().join("desk.db"), folder.path().join("moved.db"));
-    let mut process = Process::start(&path);
-    process.commit(3);
+    let (folder, path, process) = Process::on_new_file(3);
+    let moved = folder.path().join("moved.db");
     fs::rename(&path, &moved).expect("the file");
     process.close("deleted, moved or replaced");
     assert_eq!((stored(&moved).await, path.exists()), (3, false));
 }
 
-/// Runs an ignored test of this program where `folder` is another mount. Returns false if this user cannot mount.
-fn mounted(folder: &Path, mount: &str, test: &str, path: &Path) -> bool {
+/// Runs an ignored test of this program where the folder of its database is another mount, unless this user cannot mount.
+fn mounted(mount: &str, test: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
     let program = std::env::current_exe().expect("this program");
     let run = |then: &str| {
         let script = format!("cd / && {mount} && {then}");
         let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-c", &script]).env("FOLDER", folder).env(DATABASE, path);
+        command
+            .args(["--map-root-user", "--mount", "sh", "-c", &script])
+            .env("FOLDER", folder.path())
+            .env(DATABASE, &path);
         command.env("PROGRAM", &program).output().expect("unshare")
     };
     if !run("true").status.success() {
         eprintln!("skipped: this user cannot mount");
-        return false;
+        return;
     }
     let output = run(&format!("exec \"$PROGRAM\" --exact {test} --ignored --nocapture"));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}");
-    true
 }
 
 #[test]
 fn full_disk_names_the_fix_and_keeps_earlier_commits() {
-    let folder = tempfile::tempdir().expect("a folder");
     let mount = "mount -t tmpfs -o size=2m none \"$FOLDER\"";
-    mounted(folder.path(), mount, "child_process_on_a_small_disk", &folder.path().join("desk.db"));
+    mounted(mount, "child_process_on_a_small_disk");
 }
 
 #[tokio::test]
 #[ignore = "a process of another test"]
 async fn child_process_on_a_small_disk() {
-    let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
+    let path = database();
     let filler = path.with_extension("filler");
     fs::write(&filler, vec![1; 512 << 10]).expect("some space");
     let (saver, lease) = open(&path).await;
@@ -234,15 +271,14 @@ async fn child_process_on_a_small_disk() {
 
 #[test]
 fn read_only_folder_names_the_fix() {
-    let folder = tempfile::tempdir().expect("a folder");
     let mount = "mount --bind \"$FOLDER\" \"$FOLDER\" && mount -o remount,ro,bind \"$FOLDER\"";
-    mounted(folder.path(), mount, "child_process_in_a_read_only_folder", &folder.path().join("desk.db"));
+    mounted(mount, "child_process_in_a_read_only_folder");
 }
 
 #[tokio::test]
 #[ignore = "a process of another test"]
 async fn child_process_in_a_read_only_folder() {
-    let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
+    let path = database();
     let error = Sqlite::open(&path).await.expect_err("a read-only folder").to_string();
     assert!(
         error.contains("desk.db") && error.contains("check that its folder exists, and check the permissions"),

@@ -2,7 +2,9 @@
 //!
 //! If a file of an open connection is deleted, moved or replaced, SQLite continues to write to it, and does not report
 //! this. The commits in such a database are lost with the last connection, and those in such a log with a kill of the
-//! process.
+//! process. A file that is overwritten in place keeps its identity, so this is not noticed.
+//!
+//! The identity is the device and the inode, which do not change while a file is open. SQLite itself relies on this.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -64,13 +66,16 @@ impl OpenFile {
              the program"
                 .to_owned()
         } else if !self.log.is_same() || !self.index.is_same() {
-            let file = if self.log.is_same() { &self.index.path } else { &self.log.path };
-            let fix = if self.log.is_replaced() {
-                "put the log back, or restore a backup"
+            let (file, fix) = if self.log.is_same() && self.index.is_replaced() {
+                // The commits are in the log, which the other process has read.
+                (&self.index, "restart the program")
+            } else if self.has_foreign_log() {
+                (&self.log, "put it back, or restore a backup")
             } else {
-                "shut the program down cleanly, so that it stores earlier commits, and start it again"
+                let file = if self.log.is_same() { &self.index } else { &self.log };
+                (file, "stop the program without killing it, so that it keeps earlier commits, and start it again")
             };
-            let file = file.display();
+            let file = file.path.display();
             format!(
                 "its log `{file}` was deleted, moved or replaced while it was open, so new commits would be lost: {fix}"
             )

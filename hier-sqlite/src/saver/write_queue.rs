@@ -176,8 +176,9 @@ impl WriterShared {
                 self.write(connection, true);
             }
             self.contention.notify_free();
-            let is_intact = self.check_file().is_ok();
-            if is_intact {
+            // The log of a replaced file would be written into its replacement.
+            let shortens = self.log.is_long(many_write) && self.check_file().is_ok();
+            if shortens {
                 self.log.write_back(many_write);
             }
             let mut connection = self.connection();
@@ -185,7 +186,7 @@ impl WriterShared {
                 if closed {
                     self.write(connection, true);
                 }
-                if is_intact {
+                if shortens {
                     self.log.shorten(connection, many_write);
                 }
                 if closed && let Some(file) = self.file.get() {

@@ -8,10 +8,11 @@ use hier_core::checkpoint::{ChannelBlob, Checkpoint, PendingWrite, Schema, Sourc
 use serde_json::{Map, json};
 use uuid::{Timestamp, Uuid};
 
-/// Each greater than the one before.
+/// Each greater than the one before, and different from those of other processes.
 pub(crate) fn new_id() -> Uuid {
     static LAST: AtomicU64 = AtomicU64::new(140_000_000_000_000_000);
-    Uuid::new_v6(Timestamp::from_gregorian_time(LAST.fetch_add(1, Ordering::Relaxed), 0), &[1; 6])
+    let [a, b, c, d] = std::process::id().to_be_bytes();
+    Uuid::new_v6(Timestamp::from_gregorian_time(LAST.fetch_add(1, Ordering::Relaxed), 0), &[1, 1, a, b, c, d])
 }
 
 /// The checkpoint after `parent`. Each change has the channel, true if the bytes are an addition, and the bytes.
