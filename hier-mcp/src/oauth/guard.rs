@@ -183,6 +183,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn failed_deletion_keeps_tokens_that_are_not_stored_yet() {
+        let (store, [items, _]) = two();
+        let _guard = items.guard().await.unwrap();
+        store.failures.store(usize::MAX, Ordering::Relaxed);
+        CredentialStore::save(&items, tokens()).await.unwrap_err();
+        items.clear().await.unwrap_err();
+        assert_eq!(stored(&items).await.as_deref(), Some("desk"));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn new_tokens_are_stored_after_an_outage_in_which_the_mark_lapsed() {
         let (saved, [_, second]) = outage(async |_| ()).await;
         assert!(saved.unwrap_err().to_string().contains("the disk is gone"));

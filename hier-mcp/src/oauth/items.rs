@@ -167,9 +167,9 @@ impl CredentialStore for SealedItems {
 
     /// Deletes the tokens under a [guard](Self::guard), unless another process has replaced them.
     async fn clear(&self) -> Result<(), AuthError> {
-        let change = self.current_change()?;
+        self.current_change()?.write(None).await?;
         self.changes.set_unsaved(None);
-        change.write(None).await.map(|_| ())
+        Ok(())
     }
 
     /// Deletes rejected tokens, unless another process has replaced them.
