@@ -60,8 +60,14 @@ pub(super) async fn fork(
             admin.copy_thread(&found.id, &copy).await.map_err(|error| saver(&error))?;
         }
     }
-    if let Some(from) = body.checkpoint {
-        branch_off(&caller, &found, &copy, from).await?;
+    if let Some(from) = body.checkpoint
+        && let Err(error) = branch_off(&caller, &found, &copy, from).await
+    {
+        // Without its checkpoint, the copy would continue from another one.
+        if let Err(error) = runs.remove_thread(&copy).await {
+            tracing::warn!(thread = copy, %error, "failed to delete the copy of a failed fork");
+        }
+        return Err(error);
     }
     Ok(Json(json!({ "thread_id": copy })))
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_server::auth::{Tokens, User};
 use hier_server::{RunRequest, Server};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::graphs::server;
 use crate::support::{Desk, Roles, as_user, desk, open, sent_by};
@@ -112,6 +113,20 @@ async fn no_configuration_hides_the_user_of_a_run() {
         assert_eq!(status, 422);
     }
     assert_eq!(refused, 4);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn context_of_a_run_can_depend_on_the_claims_of_its_user() {
+    let tenant = |run: &RunRequest| run.user.claims.get("tenant").map(Value::to_string).unwrap_or_default();
+    let user = |tenant: &str| User::new("ann").with_claims(Map::from_iter([("tenant".to_owned(), json!(tenant))]));
+    let auth = Tokens::new([("a", user("north")), ("b", user("south"))]);
+    let desk = open(Server::new().graph("ask", Ask::compile(), tenant).auth(auth)).await;
+    for (token, tenant) in [("a", "\"north\""), ("b", "\"south\"")] {
+        let run = json!({ "assistant_id": "ask", "input": {} });
+        let (_, ended) = as_user(&desk, token, Method::POST, "/runs/wait", run).await;
+        assert_eq!(ended["who"], tenant);
+    }
     desk.stop().await;
 }
 

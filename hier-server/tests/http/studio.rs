@@ -1,12 +1,18 @@
 //! The studio's pages and their requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use hier_core::async_trait;
+use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::Graph as _;
-use hier_core::runs::{MemoryRuns, NewRun, NewThread, Request, RunStore as _};
+use hier_core::runs::{
+    Changed, MemoryRuns, NewRun, NewThread, Request, RunStore, RunsError, ThreadAction, ThreadChange,
+};
 use hier_core::store::MemoryStore;
 use hier_server::Server;
 use hier_server::auth::{Tokens, User};
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -139,6 +145,50 @@ async fn fork_continues_from_an_older_checkpoint() {
     assert_eq!(end, json!({ "n": 8.0, "log": ["a", "b"] }));
     let (status, _) = desk.post(&format!("/studio/api/threads/{thread}/fork"), json!({ "checkpoint": copy })).await;
     assert_eq!(status, 404);
+    desk.stop().await;
+}
+
+/// Stores no more commits once the disk is full.
+#[derive(Default)]
+struct FullDisk {
+    runs: MemoryRuns,
+    is_full: AtomicBool,
+}
+
+#[async_trait]
+impl SaverLayer for FullDisk {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for FullDisk {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        if self.is_full.load(Ordering::Relaxed) && matches!(change.action, ThreadAction::Commit(..)) {
+            return Err(SaverError::database("a commit", std::io::Error::other("the disk is full")).into());
+        }
+        self.runs.run_backend().change(change).await
+    }
+}
+
+#[tokio::test]
+async fn failed_fork_leaves_no_copy() {
+    let store = Arc::<Layered<FullDisk>>::default();
+    let desk = open(graphs::server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let thread = ran(&desk, "two", json!({ "n": 3 })).await;
+    let body = json!({ "checkpoint": checkpoints(&desk, &thread, "").await[1]["id"] });
+    store.0.is_full.store(true, Ordering::Relaxed);
+    let (status, error) = desk.post(&format!("/studio/api/threads/{thread}/fork"), body).await;
+    assert_eq!(status, 500, "{error}");
+    let (_, page) = desk.get("/studio/api/threads").await;
+    assert_eq!(page["total"], 1, "{page}");
     desk.stop().await;
 }
 

@@ -1,5 +1,7 @@
 //! Threads and their states.
 
+use std::time::Duration;
+
 use hier_agents::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -50,6 +52,28 @@ async fn client_cannot_use_the_name_of_a_background_thread() {
     }
     assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0));
     desk.stop().await;
+}
+
+#[tokio::test]
+async fn old_runs_are_deleted_if_the_server_keeps_them_for_a_time() {
+    for (server, kept) in
+        [(server(), 1), (server().keep_history(Duration::from_hours(1)), 1), (server().keep_history(Duration::ZERO), 0)]
+    {
+        let mut desk = open(server).await;
+        let path = format!("/threads/{}", desk.thread().await);
+        let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+        assert_eq!(desk.post(&format!("{path}/runs/wait"), run).await.0, 200);
+        // The server's tasks run in this thread, so its upkeep is done before the next request.
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_mins(1)).await;
+        tokio::time::resume();
+        // The server has closed idle connections.
+        desk.client = reqwest::Client::new();
+        let (_, runs) = desk.get(&format!("{path}/runs")).await;
+        assert_eq!(runs.as_array().map(Vec::len), Some(kept), "{runs}");
+        assert_eq!(desk.get(&format!("{path}/state")).await.1["values"]["n"], 4.0);
+        desk.stop().await;
+    }
 }
 
 #[tokio::test]
