@@ -171,7 +171,7 @@ impl McpClient {
             found.extend(items);
             let most = self.0.options.max_tools;
             let reason = match next {
-                _ if found.len() > most => format!("it has more than {most} entries"),
+                _ if found.len() > most => format!("it has more than {most} entries, the limit of `max_tools`"),
                 None => return Ok(found),
                 Some(next) if !seen.insert(next.clone()) => "its pages form a cycle".to_owned(),
                 Some(_) if seen.len() == MOST_PAGES => format!("it has more than {MOST_PAGES} pages"),

@@ -126,8 +126,20 @@ impl Peer {
             let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
             json!({"name": name, "description": format!("Does {name}."), "inputSchema": schema})
         };
-        let mut names =
-            vec!["echo", "book.trip", "fail", "crash", "slow", "env", "picture", "long", "live", "change", "refuse"];
+        let mut names = vec![
+            "echo",
+            "book.trip",
+            "fail",
+            "crash",
+            "slow",
+            "env",
+            "picture",
+            "long",
+            "live",
+            "ask",
+            "change",
+            "refuse",
+        ];
         if self.changed.load(Ordering::Relaxed) {
             names.push("fresh");
         }
@@ -180,6 +192,11 @@ impl Peer {
             "live" => Act::Ask(json!({
                 "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
                 "params": {"message": "Really?", "requestedSchema": {"type": "object", "properties": {"sure": {"type": "boolean"}}}},
+            })),
+            // `text` is the method.
+            "ask" => Act::Ask(json!({
+                "jsonrpc": "2.0", "id": "q1", "method": params["arguments"]["text"],
+                "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Rhyme on peer."}}], "maxTokens": 9},
             })),
             "change" => {
                 self.changed.store(true, Ordering::Relaxed);

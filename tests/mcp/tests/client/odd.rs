@@ -69,6 +69,15 @@ async fn endless_lists_are_aborted() {
     }
 }
 
+#[tokio::test]
+async fn list_with_too_many_tools_is_refused() {
+    let counts = Counts::new();
+    let most = |most| peer(&counts).max_tools(most).build().unwrap();
+    assert_eq!(most(12).tools().await.unwrap().len(), 12);
+    let refused = most(11).tools().await.unwrap_err().to_string();
+    assert!(refused.contains("it has more than 11 entries, the limit of `max_tools`"), "{refused}");
+}
+
 /// Approval holds for tools whose names are shortened for models.
 #[tokio::test]
 async fn long_name_needs_its_approval() {

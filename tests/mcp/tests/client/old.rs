@@ -3,8 +3,9 @@
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_mcp::McpQuestion;
+use hier_mcp::{McpClientBuilder, McpQuestion};
 use hier_mcp_tests::agent::{Helper, desk};
+use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::{Counts, called, peer};
@@ -45,6 +46,22 @@ async fn old_servers_questions_are_declined_by_default() {
     let client = peer(&counts).arg("--old").build().unwrap();
     let said = called(&client, "live", json!({})).await.unwrap();
     assert!(said.contains("\"action\":\"decline\""), "{said}");
+}
+
+#[tokio::test]
+async fn old_servers_requests_for_models_and_folders_are_answered() {
+    let counts = Counts::new();
+    let asking = async |client: McpClientBuilder, method: &str| {
+        called(&client.build().unwrap(), "ask", json!({"text": method})).await.unwrap()
+    };
+    let old = || peer(&counts).arg("--old");
+    let model = ScriptedModel::new([Message::assistant("Beer.")]);
+    let said = asking(old().sampling(model), "sampling/createMessage").await;
+    assert!(said.contains("\"text\":\"Beer.\""), "{said}");
+    let said = asking(old().roots(["file:///srv/desk"]), "roots/list").await;
+    assert!(said.contains("file:///srv/desk"), "{said}");
+    let said = asking(old(), "sampling/createMessage").await;
+    assert!(said.contains("the MCP server `peer` requests a model: set one with `.sampling(…)`"), "{said}");
 }
 
 #[tokio::test]

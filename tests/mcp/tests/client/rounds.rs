@@ -117,16 +117,27 @@ async fn approval_comes_before_the_first_round() -> Result<()> {
     Ok(())
 }
 
+async fn answer(question: McpQuestion) -> Result<Value> {
+    Ok(match question.message.as_str() {
+        "Where to?" => json!({"place": "Oslo"}),
+        "How long?" => json!({"nights": 1}),
+        _ => json!({"sure": true}),
+    })
+}
+
 #[tokio::test]
 async fn without_a_checkpointer_the_client_can_answer_at_once() {
     let counts = Counts::new();
-    let answering = async |question: McpQuestion| {
-        Ok(match question.message.as_str() {
-            "Where to?" => json!({"place": "Oslo"}),
-            "How long?" => json!({"nights": 1}),
-            _ => json!({"sure": true}),
-        })
-    };
-    let client = peer(&counts).answer(answering).build().unwrap();
+    let client = peer(&counts).answer(answer).max_rounds(3).build().unwrap();
     assert_eq!(called(&client, "book_trip", json!({})).await.unwrap(), "booked: Oslo for 1");
+}
+
+#[tokio::test]
+async fn call_with_too_many_rounds_fails() {
+    let counts = Counts::new();
+    let client = peer(&counts).answer(answer).max_rounds(2).build().unwrap();
+    let failed = called(&client, "book_trip", json!({})).await.unwrap_err().to_string();
+    let says = "`peer` asked for input 2 times during one call of `book.trip`: the limit of `max_rounds`";
+    assert!(failed.contains(says), "{failed}");
+    assert_eq!(counts.done(), ["start", "book.trip -", "book.trip begun"]);
 }

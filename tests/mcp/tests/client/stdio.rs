@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, Body, Content, Part, Toolset};
+use hier_agents::{AgentBuilder, Body, Content, Part, Toolset, TrustLabels};
 use hier_core::Result;
 use hier_core::checkpoint::MemorySaver;
 use hier_mcp::{McpClient, McpError};
@@ -51,6 +51,33 @@ async fn results_are_bounded_and_can_contain_images() -> Result<()> {
     let Body::Tool { content, .. } = &result.body else { panic!("{result:?}") };
     let parts = [Part::text("a dot"), Part::image_data("image/png", "aGk="), Part::text("{\"dots\":1}")];
     assert_eq!(*content, Content::parts(parts));
+    let client = peer(&counts).max_media(3).build().unwrap();
+    let noted = called(&client, "picture", json!({})).await.unwrap();
+    assert!(noted.contains("[image (image/png) omitted: 4 bytes exceed the limit of 3]"), "{noted}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn program_starts_in_its_folder() {
+    let counts = Counts::new();
+    let shell = McpClient::stdio("shell", "/bin/sh").args(["-c", "pwd -P >&2; exit 1"]);
+    let client = shell.dir(counts.folder().display().to_string()).build().unwrap();
+    let failed = client.tools().await.unwrap_err().to_string();
+    let folder = counts.folder().canonicalize().unwrap();
+    assert!(failed.contains(&*folder.to_string_lossy()), "{failed}");
+}
+
+#[tokio::test]
+async fn conversation_gets_the_labels_of_the_server() -> Result<()> {
+    let counts = Counts::new();
+    for (client, labels) in
+        [(peer(&counts), TrustLabels::UNTRUSTED), (peer(&counts).labels(TrustLabels::PRIVATE), TrustLabels::PRIVATE)]
+    {
+        let answers = [Message::call("echo", json!({"text": "hello"})), Message::assistant("Done.")];
+        let context = desk(&client.build().unwrap(), answers);
+        let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;
+        assert_eq!(out.state().trust_labels.labels(), labels);
+    }
     Ok(())
 }
 
