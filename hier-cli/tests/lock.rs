@@ -111,6 +111,38 @@ fn lock_is_written_and_compared() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn lock_behind_a_symlink_is_written_where_the_link_leads() {
+    let folder = package(&lock("sign"));
+    let path = folder.path().join("graph.lock");
+    fs::create_dir(folder.path().join("shared")).expect("a folder");
+    std::os::unix::fs::symlink("shared/review.lock", &path).expect("a symlink");
+    // The file does not exist at first.
+    for node in ["sign", "confirm"] {
+        show(folder.path(), "graph", &lock(node));
+        let written = hier(folder.path(), &["lock"]);
+        assert!(written.status.success(), "{}", text(&written.stderr));
+        assert!(path.is_symlink());
+        let file = fs::read_to_string(folder.path().join("shared/review.lock")).expect("the lock file");
+        assert_eq!(Lock::parse(&file), Ok(lock(node)));
+    }
+}
+
+#[test]
+fn invalid_lock_of_a_program_names_the_test_that_wrote_it() {
+    let folder = package(&lock("sign"));
+    write(folder.path(), "graph.lock", &lock("sign").to_string());
+    let test = fs::read_to_string(folder.path().join("tests/graph.rs")).expect("the test");
+    write(folder.path(), "tests/graph.rs", &test.replace("lock 1", "lock 99"));
+    for command in ["lock", "check"] {
+        let failed = hier(folder.path(), &[command]);
+        let shown = text(&failed.stderr);
+        assert!(shown.contains("tests/graph.rs` wrote an invalid lock, in line 3: the format is 99"), "{shown}");
+        assert!(shown.contains("install that version of `hier-cli`"), "{shown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn threads_of_a_database_are_counted() {
     let folder = package(&lock("confirm"));

@@ -35,6 +35,14 @@ pub enum LockCommandError {
     /// A lock file is invalid.
     #[error("`{0}`: {1}")]
     Lock(PathBuf, LockError),
+    /// The test of the program in this file wrote an invalid lock.
+    #[error(
+        "the test in `{0}` wrote an invalid lock, in line {line}: {reason}: if the program uses another version of hier, \
+         install that version of `hier-cli`",
+        line = .1.line,
+        reason = .1.reason
+    )]
+    ProgramLock(PathBuf, LockError),
     /// The command could not open or read the database.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -70,8 +78,11 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
     out.write_all(text.as_bytes()).map_err(LockCommandError::Write)
 }
 
-/// Writes a file completely or not at all.
+/// Writes a file completely or not at all. If the path is a symlink, writes the file to which it leads.
 fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    // The target of a symlink may not exist.
+    let linked = fs::canonicalize(path).or_else(|_| fs::read_link(path).map(|link| path.with_file_name(link)));
+    let path = linked.unwrap_or_else(|_| path.to_owned());
     let new = path.with_extension("lock.new");
     let replaced = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
     if replaced.is_err() {

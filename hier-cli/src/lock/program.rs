@@ -43,7 +43,7 @@ pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockC
             target.src_path.display()
         ))
     })?;
-    let lock = Lock::parse(&text).map_err(|error| LockCommandError::Lock(target.src_path, error))?;
+    let lock = Lock::parse(&text).map_err(|error| LockCommandError::ProgramLock(target.src_path, error))?;
     Ok(ProgramLock { lock, folder })
 }
 

@@ -28,9 +28,9 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
             "thread `{name}` already exists: choose another name, or add `--replace`"
         )));
     }
-    saver.admin()?.copy_thread(thread, new_thread).await?;
-    if let Some(from) = checkpoint {
-        branch_off(&saver, new_thread, *from).await?;
+    match checkpoint {
+        None => saver.admin()?.copy_thread(thread, new_thread).await?,
+        Some(from) => fork_from(&saver, thread, *from, new_thread).await?,
     }
     let latest = saver.get(new_thread, "", None).await?.map(|saved| saved.checkpoint.id);
     if arguments.database.json {
@@ -40,12 +40,27 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     writeln!(out, "copied `{thread}` to `{new_thread}`").map_err(ThreadsError::Write)
 }
 
-/// Appends a copy of an earlier checkpoint, so that the thread continues from its values and next tasks.
-async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<(), ThreadsError> {
+/// Copies a thread, and appends a copy of an earlier checkpoint, so that the new thread continues from its values and
+/// next tasks. A draft is completed first: if a step fails, the new thread does not exist, or is not replaced.
+async fn fork_from(saver: &SharedSaver, thread: &str, from: Uuid, new_thread: &str) -> Result<(), ThreadsError> {
+    let draft = format!("hier fork {}", Uuid::new_v4());
+    let forked = async {
+        saver.admin()?.copy_thread(thread, &draft).await?;
+        if !branch_off(saver, &draft, from).await? {
+            return Err(missing(thread, from));
+        }
+        Ok(saver.admin()?.copy_thread(&draft, new_thread).await?)
+    };
+    let forked = forked.await;
+    let deleted = saver.delete_thread(&draft).await;
+    forked.and(deleted.map_err(ThreadsError::from))
+}
+
+async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<bool, ThreadsError> {
     let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
     let branched = hier_core::branch_off(saver, &lease, from).await;
     saver.release(&lease).await?;
-    branched?.map(drop).ok_or_else(|| missing(thread, from))
+    Ok(branched?.is_some())
 }
 
 fn missing(thread: &str, id: Uuid) -> ThreadsError {

@@ -48,6 +48,24 @@ async fn fork_from_a_checkpoint_repeats_later_steps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failed_fork_from_a_checkpoint_changes_no_thread() {
+    let desk = Desk::new().await;
+    desk.run("other", Case::update().amount(3.0)).await;
+    let (threads, other) = (desk.json(&["threads"]), desk.ids("other").await);
+    let id = desk.ids("case-17").await.pop().expect("a checkpoint");
+    // Only the new checkpoint of a fork belongs to a thread that was claimed after it was copied.
+    let full = "create trigger full before insert on blobs
+        when (select holder from threads join spaces on spaces.thread = threads.key where spaces.key = new.space) = 'hier fork'
+        begin select raise(abort, 'the disk is full'); end";
+    rusqlite::Connection::open(desk.path()).expect("the file").execute_batch(full).expect("a trigger");
+    for new in [&["copy"][..], &["other", "--replace"]] {
+        let failed = desk.hier(&[&["fork", "case-17", "--checkpoint", &id], new].concat());
+        assert!(!failed.status.success() && err(&failed).contains("the disk is full"), "{}", err(&failed));
+        assert_eq!((desk.json(&["threads"]), desk.ids("other").await), (threads.clone(), other.clone()), "{new:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pruning_keeps_the_requested_checkpoints() {
     let desk = Desk::new().await;
     desk.run("other", Case::update()).await;
