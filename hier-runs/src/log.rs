@@ -207,12 +207,23 @@ impl RunLog {
             pending.records.extend(waiting);
             return Ok(());
         }
+        self.store_records(&mut pending, records, SideEffects::default(), waiting).await
+    }
+
+    /// Stores records after those that wait. The records in `waiting` wait from then on.
+    async fn store_records(
+        &self,
+        pending: &mut PendingCommit,
+        records: Vec<WriteRecord>,
+        also: SideEffects,
+        waiting: Vec<WriteRecord>,
+    ) -> Result<(), SaverError> {
         let beginning = pending.beginning();
         let mut now = pending.take();
         pending.has_begun = true;
         pending.records = waiting;
-        now.append(&mut records);
-        let also = pending.side_effects(self.run, &now, SideEffects::default());
+        now.extend(records);
+        let also = pending.side_effects(self.run, &now, also);
         let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
         let stored = self.store_or_begin(beginning, settlement).await;
         if stored.is_err() {
@@ -239,9 +250,16 @@ impl RunLog {
         }
         let beginning = pending.beginning();
         let records = pending.take();
+        let again = records.clone();
         let also = pending.side_effects(self.run, &records, SideEffects::default());
         let settlement = RunCommit { records, also, ..RunCommit::default() };
-        self.store_or_begin(beginning, settlement).await.map_err(SaverError::from)
+        let number = beginning.len();
+        let stored = self.store_or_begin(beginning, settlement).await.map_err(SaverError::from);
+        if matches!(stored, Err(SaverError::Database { .. })) {
+            // The end of the run stores them.
+            (pending.records, pending.beginning) = (again, number);
+        }
+        stored
     }
 }
 
@@ -291,13 +309,7 @@ impl SaverLayer for RunLog {
             return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
         };
         let mut pending = self.gate.lock().await;
-        let beginning = pending.beginning();
-        let mut now = pending.take();
-        pending.has_begun = true;
-        now.extend(commit.records);
-        let also = pending.side_effects(self.run, &now, *also);
-        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
-        self.store_or_begin(beginning, settlement).await?;
+        self.store_records(&mut pending, commit.records, *also, Vec::new()).await?;
         Ok(LeaseState::Held)
     }
 

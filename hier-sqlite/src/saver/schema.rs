@@ -303,6 +303,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn commit_that_survives_a_power_cut_waits_for_the_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("threads.db");
+        // 1 is `normal`, 2 is `full`.
+        for (survives, expected) in [(Survives::Crash, 1), (Survives::PowerLoss, 2)] {
+            let writer = open_writer(Some(&path), &SqliteOptions::default().survives(survives)).expect("the file");
+            assert_eq!(writer.query_row("pragma synchronous", [], |row| row.get(0)), Ok(expected), "{survives:?}");
+        }
+    }
+
+    #[test]
     fn statement_is_prepared_once_for_all_bindings() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("threads.db");
