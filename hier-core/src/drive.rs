@@ -100,8 +100,11 @@ pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
-/// Adds a token that marks a cancellation as a pause. Cancel it before the token of the run if another run will
-/// continue this run. The run then stops without the cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
+/// Adds two options of a worker: a token that marks a cancellation as a pause, and the maximum number of attempts for
+/// detached subagents.
+///
+/// Cancel the token before the token of the run if another run will continue this run. The run then stops without the
+/// cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
 pub fn for_worker(mut config: Config, pause: CancellationToken, max_attempts: u32) -> Config {
     config.pauses.push(pause);
     config.max_attempts = max_attempts;

@@ -87,7 +87,6 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };
-        // Postpones the thread, so that it is not the first thread in each search.
     let mut before = RunQuery::thread(&*due.thread);
     before.limit = 16;
     let before = shared.store.runs(before).await?;
@@ -102,7 +101,7 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
         return Ok(());
     }
     if !is_continued(&**graph, shared, due).await? {
-        // No search must find it first again.
+        // Postpones the thread, so that it is not the first thread in each search.
         return is_due(&**graph, shared, due, now, Some(now + MAX_DELAY)).await.map(|_| ());
     }
     let new = resuming_run(due, name, before.into_iter().next(), row.config, in_vain);
