@@ -137,9 +137,9 @@ impl RunLog {
         self.store_or_begin(beginning, RunCommit { records, also, events, index, end, undo: None }).await
     }
 
-    /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops the waiting
-    /// records. Does not end the run. If the worker is killed after this call, the next worker that claims the run can
-    /// call this method again.
+    /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops the records that
+    /// this log has not stored yet. Does not end the run. If the worker is killed after this call, the next worker that
+    /// claims the run can call this method again.
     pub async fn undo(&self) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         *pending = PendingCommit::default();

@@ -91,7 +91,8 @@ pub const BACKGROUND_TOOLS: [&str; 4] = [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS, ME
 pub const FINAL_ANSWER: &str = "final_answer";
 
 impl AgentKind {
-    /// Returns the names of the agent's own nodes, in the order of its spec.
+    /// Returns the names of the built-in nodes of an agent of this kind, without stages and subagents. They have the order
+    /// of the nodes in the agent's [`GraphSpec`](crate::GraphSpec).
     pub const fn nodes(self) -> &'static [&'static str] {
         match self {
             Self::Agent => &AGENT_NODES,

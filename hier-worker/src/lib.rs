@@ -174,8 +174,8 @@ impl Worker {
         self
     }
 
-    /// Sets the name of the worker, which errors about its leases contain. Defaults to `worker` and the id of the
-    /// process.
+    /// Sets the name of the worker. Errors about the worker's leases contain this name. Defaults to `worker` and the id
+    /// of the process.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.0.holder = holder.into();
         self

@@ -42,7 +42,7 @@ pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 /// vectors.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
-/// Joins labels with periods. Labels do not contain periods.
+/// Joins labels with periods. Stores refuse labels that contain periods, so `split` returns the labels again.
 pub fn join(namespace: &[String]) -> String {
     namespace.join(".")
 }

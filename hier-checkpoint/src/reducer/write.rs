@@ -84,8 +84,8 @@ impl From<&str> for Write<Vec<String>> {
     }
 }
 
-/// An array with 1 to 32 elements. Because of this bound, the compiler does not take the empty array `[]` for an array
-/// of `&str`.
+/// An array with 1 to 32 elements. The conversions from arrays of `&str` require this trait, so that the compiler does not
+/// infer `&str` as the element type of an empty array `[]`.
 pub trait Filled {}
 
 macro_rules! filled {

@@ -39,7 +39,7 @@ pub struct TracedTask {
     /// The error of the task. `None` if the task has not failed.
     pub error: Option<String>,
     /// True if the task asked a question, or waited for a time or a signal, and therefore did not complete. After the
-    /// answer or the wait, the list contains another task of the same node.
+    /// answer or the wait, the node runs as a new task, which is another entry of [`Trace::tasks`].
     pub waits: bool,
 }
 
