@@ -122,6 +122,7 @@ impl RunLog {
             lock(&self.buffer).missed += count;
             // The records may be stored twice, and later records build on them.
             pending.restore_beginning(beginning);
+            self.arrived.notify_one();
         }
         stored.map(|_| ())
     }
@@ -169,7 +170,9 @@ impl RunLog {
     /// Stores a commit. If the store refuses it, stores the beginning of the run alone, so that the thread contains the
     /// run's input. A failure of this second call does not change the error.
     async fn store_or_begin(&self, beginning: Vec<WriteRecord>, commit: RunCommit) -> Result<(), RunsError> {
+        let count = commit.events.len() as u64;
         let Err(error) = self.store.commit_run(&self.lease, commit).await else { return Ok(()) };
+        lock(&self.buffer).missed += count;
         let is_lost = matches!(error, RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. }));
         if !beginning.is_empty() && !is_lost {
             drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
@@ -255,8 +258,8 @@ impl RunLog {
         let settlement = RunCommit { records, also, ..RunCommit::default() };
         let number = beginning.len();
         let stored = self.store_or_begin(beginning, settlement).await.map_err(SaverError::from);
-        if matches!(stored, Err(SaverError::Database { .. })) {
-            // The end of the run stores them.
+        if matches!(&stored, Err(error) if !matches!(error, SaverError::Superseded { .. })) {
+            // The end of the run stores them, or reports that they cannot be stored.
             (pending.records, pending.beginning) = (again, number);
         }
         stored

@@ -149,8 +149,7 @@ async fn log_of_another_process_is_kept() {
     }
     let mut other = Process::start(&path);
     other.commit(2);
-    process
-        .answers("commit", &["desk.db-wal` was deleted, moved or replaced", "put the log back, or restore a backup"]);
+    process.answers("commit", &["desk.db-wal` was deleted, moved or replaced", "put it back, or restore a backup"]);
     process.close("deleted, moved or replaced");
     other.commit(2);
     other.kill();
@@ -194,7 +193,7 @@ async fn deleted_or_replaced_file_is_reported_and_its_replacement_kept() {
     earlier.commit(2);
     earlier.close("done");
     fs::remove_file(&path).expect("the file");
-    let says = ["desk.db", "deleted, moved or replaced while it was open", "put it back, or restart the program"];
+    let says = ["desk.db", "deleted, moved or replaced while it was open", "put the file back, or restart the program"];
     process.answers("commit", &says);
     process.answers("list", &says);
     assert!(!path.exists());

@@ -140,7 +140,7 @@ pub(super) async fn flush(shared: &WorkerContext, log: &RunLog, state: &FlushSta
         state.set(false);
         if let Err(error) = stored {
             // The next commit detects errors that end the run.
-            tracing::warn!(thread = %log.lease().thread, %error, "failed to store events of a run; trying again");
+            tracing::warn!(thread = %log.lease().thread, %error, "failed to store events of a run: the events are lost");
             sleep(shared.poll_interval).await;
         }
     }

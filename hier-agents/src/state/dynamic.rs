@@ -226,10 +226,10 @@ impl ChannelWrite for DynBaseWrite {
         of_write!(self.into_any())
     }
 
-    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self> {
+    fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self> {
         match channel.checked_sub(BASE) {
-            Some(channel) => DynWrite::from_any(channel, write).map(Self::More),
-            None => BaseStateWrite::from_any(channel, write).map(Self::Base),
+            Some(channel) => DynWrite::from_any(channel, spec, write).map(Self::More),
+            None => BaseStateWrite::from_any(channel, spec, write).map(Self::Base),
         }
     }
 }

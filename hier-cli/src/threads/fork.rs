@@ -30,7 +30,7 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     }
     match checkpoint {
         None => saver.admin()?.copy_thread(thread, new_thread).await?,
-        Some(from) => fork_from(&saver, thread, *from, new_thread).await?,
+        Some(from) => fork_from(&saver, thread, *from, new_thread, taken).await?,
     }
     let latest = saver.get(new_thread, "", None).await?.map(|saved| saved.checkpoint.id);
     if arguments.database.json {
@@ -41,19 +41,30 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
 }
 
 /// Copies a thread, and appends a copy of an earlier checkpoint, so that the new thread continues from its values and
-/// next tasks. A draft is completed first: if a step fails, the new thread does not exist, or is not replaced.
-async fn fork_from(saver: &SharedSaver, thread: &str, from: Uuid, new_thread: &str) -> Result<(), ThreadsError> {
-    let draft = format!("hier fork {}", Uuid::new_v4());
-    let forked = async {
-        saver.admin()?.copy_thread(thread, &draft).await?;
-        if !branch_off(saver, &draft, from).await? {
+/// next tasks. If a step fails, the new thread does not exist. If it exists already, a draft is completed first, so that
+/// a failure does not change the thread.
+async fn fork_from(
+    saver: &SharedSaver,
+    thread: &str,
+    from: Uuid,
+    new_thread: &str,
+    exists: bool,
+) -> Result<(), ThreadsError> {
+    let draft = exists.then(|| format!("hier fork {}", Uuid::new_v4()));
+    let target = draft.as_deref().unwrap_or(new_thread);
+    saver.admin()?.copy_thread(thread, target).await?;
+    let branched = async {
+        if !branch_off(saver, target, from).await? {
             return Err(missing(thread, from));
         }
-        Ok(saver.admin()?.copy_thread(&draft, new_thread).await?)
+        if exists {
+            saver.admin()?.copy_thread(target, new_thread).await?;
+        }
+        Ok(())
     };
-    let forked = forked.await;
-    let deleted = saver.delete_thread(&draft).await;
-    forked.and(deleted.map_err(ThreadsError::from))
+    let branched = branched.await;
+    let deleted = if exists || branched.is_err() { saver.delete_thread(target).await } else { Ok(()) };
+    branched.and(deleted.map_err(ThreadsError::from))
 }
 
 async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<bool, ThreadsError> {

@@ -192,6 +192,8 @@ fn routes_end_a_chain_with_one_source() {
     expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
     expect(&graph("a", "START >> a >> if t { END }"), &["this `if` has no `else`"]);
     expect(&graph("a", "START >> a >> if let Some(x) = t { END } else { a }"), &["an `if let` needs `state`"]);
+    let inner = "START >> a >> match state.v { Some(state) => if state.late { END } else { a }, None => END }";
+    expect(&graph("a", inner), &["`state` is the graph's state in an inner route: rename this variable"]);
     expect(&graph("a", "START >> a >> match r() { X => END }"), &["write `r` without the call"]);
     expect(
         &graph("a", "START >> a >> for x in xs { a }, a >> END"),

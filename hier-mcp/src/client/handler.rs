@@ -145,7 +145,7 @@ mod tests {
         let request = json!({"method": "elicitation/create", "params": {"message": "name?", "requestedSchema": {}}});
         let first = handler.durable_call();
         let error = handler.answer(request).await.expect_err("the run may be resumed by another process");
-        assert!(error.message.contains("`elicitation/create` cannot be answered"), "{error}");
+        assert!(error.message.contains("cannot answer `elicitation/create`"), "{error}");
         let second = handler.durable_call();
         assert_eq!((first.refused().as_deref(), second.refused()), (Some("elicitation/create"), None));
         drop(first);

@@ -132,8 +132,8 @@ impl SealedItems {
         };
         let stored = timeout(SAVE_LIMIT, attempts).await.unwrap_or_else(|_| Err(self.unsaved_error()));
         if let Err(error) = &stored {
-            tracing::warn!(server = self.store.url, %error, "failed to store new tokens: other processes and later starts \
-                may need a new authorization");
+            tracing::warn!(server = self.store.url, %error, "new tokens were not stored: if the next calls fail, authorize \
+                the client again");
         }
         self.changes.set_unsaved(None);
         stored

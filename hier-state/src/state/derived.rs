@@ -134,13 +134,14 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
     reducer.merge(old, new)
 }
 
-/// Returns the name of the channel with this index among `own`, the channels that the state itself declares. Returns an
-/// empty string if no channel has this index.
+/// Returns the value of a channel with the reducer `messages`, which only [`Messages`] has. The function is generic, so
+/// that the compiler reports another type only at the reducer.
 pub fn as_messages<T: 'static>(value: &T) -> &Messages {
     let value: &dyn Any = value;
     value.downcast_ref().unwrap_or_else(|| unreachable!("{NOT_MESSAGES}"))
 }
 
+/// Converts a conversation to the value of such a channel.
 pub fn from_messages<T: 'static>(messages: Messages) -> T {
     let mut messages = Some(messages);
     let value: &mut dyn Any = &mut messages;
@@ -150,6 +151,8 @@ pub fn from_messages<T: 'static>(messages: Messages) -> T {
 
 const NOT_MESSAGES: &str = "a channel with the reducer `messages` is a `Messages`";
 
+/// Returns the name of the channel with this index among `own`, the channels that the state itself declares. Returns an
+/// empty string if no channel has this index.
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }

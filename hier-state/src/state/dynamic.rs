@@ -318,8 +318,9 @@ impl ChannelWrite for DynWrite {
         Box::new(self)
     }
 
-    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self> {
-        write.downcast::<Self>().ok().map(|write| Self { channel, ..*write })
+    fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self> {
+        let is_tracked = spec.kind != Kind::Untracked;
+        write.downcast::<Self>().ok().map(|write| Self { channel, is_tracked, ..*write })
     }
 }
 

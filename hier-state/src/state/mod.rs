@@ -179,7 +179,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
 
     /// Creates a write to the channel with the index `channel` from the result of [`into_any`](Self::into_any). Returns
     /// `None` if the types differ, which cannot happen in derived states.
-    fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self>;
+    fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self>;
 }
 
 /// A state whose channels are known at compile time. Derive it with `#[derive(State)]`, whose page describes the

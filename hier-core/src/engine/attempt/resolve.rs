@@ -22,7 +22,7 @@ pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -
 }
 
 fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destinations) -> Result<(), String> {
-    let its = if by.is_some() { "the node's" } else { "the" };
+    let owner = if by.is_some() { "the node's" } else { "the" };
     if let Some(graph) = jump.graph
         && graph != plan.graph()
     {
@@ -37,13 +37,13 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
     }
     let Some(name) = jump.node else {
         if jump.arg.is_some() {
-            return Err(format!("{its} command sends a payload to END, which accepts none: use `goto(END)`"));
+            return Err(format!("{owner} command sends a payload to END, which accepts none: use `goto(END)`"));
         }
         return allowed(plan, by, None);
     };
     let Some(node) = plan.find(&name) else {
         let tail = did_you_mean(&name, plan.names());
-        return Err(format!("{its} command goes to `{name}`, which is not a node{tail}"));
+        return Err(format!("{owner} command goes to `{name}`, which is not a node{tail}"));
     };
     allowed(plan, by, Some(node))?;
     match jump.arg {

@@ -50,12 +50,12 @@ impl AttemptRecord {
     }
 }
 
-/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if too many attempts have not
-/// released the thread.
 pub(in crate::engine) fn has_failed(saved: &Saved) -> bool {
     AttemptRecord::read(saved).is_ok_and(|record| record.failure.is_some())
 }
 
+/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if too many attempts have not
+/// released the thread.
 pub(in crate::engine) async fn begin<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     committer: &Committer,

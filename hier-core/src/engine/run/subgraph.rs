@@ -234,7 +234,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         let shares = self.shared(&task.graph.channels);
         for write in returned {
             if let Some(outer) = shares[write.channel()]
-                && let Some(write) = S::Write::from_any(outer, write.into_any())
+                && let Some(write) = S::Write::from_any(outer, &task.graph.channels[outer], write.into_any())
             {
                 writes.push(write);
             }
@@ -340,9 +340,9 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
         }
         GraphEnd::Parent(node, command) => {
             let reason = format!(
-                "but the command writes the state `{1}`, and the state of the parent is `{0}`",
-                std::any::type_name::<S>(),
-                command.state_name()
+                "but the command writes the state `{}`, and the state of the parent is `{}`",
+                command.state_name(),
+                std::any::type_name::<S>()
             );
             let (graph, node) = (runner.graph_name(), runner.task.graph.plan.name(node).to_owned());
             let wrong = || subgraph_error(RunError::Parent { graph, node, reason });

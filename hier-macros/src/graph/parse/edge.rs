@@ -74,6 +74,9 @@ fn decides(input: ParseStream<'_>) -> Option<RouteKind> {
 
 /// Parses a route in which outer patterns have bound some variables.
 fn decision(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
+    if let Some(name) = bound.iter().find(|name| **name == crate::symbol::STATE_VALUE) {
+        errors.push(name, "`state` is the graph's state in an inner route: rename this variable".to_owned());
+    }
     match shape {
         RouteKind::Match => by_match(input, bound, errors),
         RouteKind::If => by_if(input, bound, errors),
@@ -220,7 +223,7 @@ fn function(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident]) -> Result
                 ));
             }
             Expr::Let(_) => {
-                "an `if let` needs `state`: write `if let Some(x) = state.field { … }`, or call a function with \
+                "an `if let` needs `state` or a variable of an outer pattern: write `if let Some(x) = state.field { … }`, or call a function with \
                  `match route { Some(x) => …, None => … }`"
                     .to_owned()
             }
@@ -228,7 +231,7 @@ fn function(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident]) -> Result
                 let example = if shape == RouteKind::For { "state.items" } else { "state.seconds == 0" };
                 format!(
                     "expected the path of a function, a closure in parentheses such as `{word} (|state| …)`, or an \
-                     expression with `state` such as `{word} {example}`"
+                     expression with `state` or a variable of an outer pattern, such as `{word} {example}`"
                 )
             }
         };

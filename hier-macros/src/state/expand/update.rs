@@ -75,7 +75,7 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
         // A method of the standard library would show its source in the error for a type that is not a state.
         |(variant, inner)| {
             quote! {
-                match <#inner as __hier::ChannelWrite>::from_any(__channel - #own, __write) {
+                match <#inner as __hier::ChannelWrite>::from_any(__channel - #own, __spec, __write) {
                     ::core::option::Option::Some(__write) => ::core::option::Option::Some(Self::#variant(__write)),
                     ::core::option::Option::None => ::core::option::Option::None,
                 }
@@ -123,6 +123,7 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
             }
             fn from_any(
                 __channel: ::core::primitive::usize,
+                __spec: &__hier::ChannelSpec,
                 __write: __hier::BoxedWrite,
             ) -> ::core::option::Option<Self> {
                 #known
