@@ -115,3 +115,22 @@ async fn untracked_values_are_not_stored() {
     assert!(has("in the database"), "{records}");
     assert!(!has("in memory"), "{records}");
 }
+
+/// The outer graph decides if it stores a subgraph's write. A write that was lost would be missing after the answer.
+#[tokio::test]
+async fn outer_graph_decides_if_a_write_is_stored() {
+    for is_tracked in [false, true] {
+        let handle = |tracks: bool| if tracks { schema().last("handle") } else { schema().untracked("handle") };
+        let mut inner = over(handle(!is_tracked)).node("write", does(|_| Ok(json!({ "handle": "a value" }))));
+        inner = inner.edge(START, "write");
+        let mut outer = over(handle(is_tracked)).subgraph("sub", &compile(inner)).node("asks", asks(&["continue?"]));
+        outer = outer.edge(START, "sub").edge(START, "asks");
+        let bench = Bench::on(outer, MemorySaver::new());
+        asked(bench.start(json!({})).await.expect("it asks"));
+        let writes = bench.stored().await.expect("a checkpoint").writes;
+        let stored = writes.iter().flat_map(|task| &task.writes).any(|write| &*write.channel == "handle");
+        assert_eq!(stored, is_tracked);
+        let Outcome::Finished(end) = bench.answer("yes").await.expect("it ends") else { panic!("nothing is asked") };
+        assert_eq!(end.get("handle"), is_tracked.then_some(&json!("a value")));
+    }
+}

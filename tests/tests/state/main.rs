@@ -324,11 +324,13 @@ fn values_and_writes_move_between_states_by_type() {
     let mut state = state;
     for write in Child::update().list(vec![2]).owner(Some("p".to_owned())).into_writes() {
         let channel = index::<Filing>(write.name());
-        state.reduce(<Filing as Values>::Write::from_any(channel, write.into_any()).unwrap()).unwrap();
+        let spec = state.channel(channel).unwrap().clone();
+        state.reduce(<Filing as Values>::Write::from_any(channel, &spec, write.into_any()).unwrap()).unwrap();
     }
     assert_eq!((&*state.list, state.base.root.owner.as_deref()), (&[1, 2][..], Some("p")));
     let other: Box<dyn Any + Send> = Box::new(1_u8);
-    assert!(<Filing as Values>::Write::from_any(0, other).is_none());
+    let spec = state.channel(0).unwrap();
+    assert!(<Filing as Values>::Write::from_any(0, spec, other).is_none());
 }
 
 #[test]
