@@ -105,7 +105,7 @@ fn lock_is_written_and_compared() {
     let damaged = hier(folder.path(), &["check"]);
     assert_eq!(damaged.status.code(), Some(2));
     assert!(
-        text(&damaged.stderr).contains("/graph.lock`: line 3 of the lock file: `knot` is not a fact"),
+        text(&damaged.stderr).contains("/graph.lock`: line 3 of the lock file: it begins with the unknown word `knot`"),
         "{}",
         text(&damaged.stderr)
     );

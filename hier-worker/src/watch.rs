@@ -101,7 +101,7 @@ async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
             Ok(Some(Run { cancel: Some(action), .. })) => return action,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(run = %run.id, %error, "failed to check whether a run was cancelled; trying again")
+                tracing::warn!(run = %run.id, %error, "failed to check whether a run was cancelled; trying again");
             }
         }
         // Runs of the thread that end before they start also ring the bell. The pause limits the number of reads.

@@ -59,7 +59,7 @@ async fn commands_and_updates_do_not_take_over_a_running_thread() {
     .await;
     assert!(is_busy(&error) && error.to_string().contains("Ada's run"), "{error}");
     // The error says what to do after a `kill -9`.
-    for word in ["`WhenRunning::Wait(…)`", "killed", "30 s", "`WhenRunning::TakeOver`"] {
+    for word in ["WhenRunning::Wait(…)", "killed", "30 s", "`WhenRunning::TakeOver`"] {
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
     assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));

@@ -221,7 +221,7 @@ async fn calls_of_a_per_thread_graph_do_not_run_in_parallel() {
         let error = tried.unwrap_err();
         assert!(matches!(&error, RunError::SharedCalls { node, calls: 3, .. } if node == "sub"), "{error}");
         let text = error.to_string();
-        assert!(text.contains("`sub`") && text.contains("`per_call`"), "{text}");
+        assert!(text.contains("`sub`") && text.contains("`checkpoints: per_call`"), "{text}");
         assert_eq!(bench.tally.all(), json!({ "plan": 1 }));
     }
     // An edge and a Send at once are two calls, too.

@@ -321,8 +321,8 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[
 #[tokio::test]
 async fn incompatible_threads_are_refused() {
     let saver = golden::stored(OPEN).await;
-    refused(v3_from_v2::read(&saver).await, &["version 1", "missing"]);
-    refused(v3_from_v2::end(&saver).await, &["version 1", "missing"]);
+    refused(v3_from_v2::read(&saver).await, &["version 1", "add a migration from version 1"]);
+    refused(v3_from_v2::end(&saver).await, &["version 1", "add a migration from version 1"]);
     refused(refusing::read(&saver).await, &["from version 1", "there is no way"]);
     refused(refusing::end(&saver).await, &["from version 1", "there is no way"]);
     refused(inventing::read(&saver).await, &["channel `nam`"]);

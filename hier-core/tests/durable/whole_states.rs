@@ -33,7 +33,7 @@ async fn existing_thread_refuses_a_whole_state() {
     for config in [thread(), past] {
         let error = desk.invoke(whole()).config(config).await.unwrap_err();
         assert!(matches!(error, RunError::WholeState { .. }), "{error}");
-        for words in ["thread `t`", "`desk`", "give an update"] {
+        for words in ["thread `t`", "`desk`", "pass an update"] {
             assert!(error.to_string().contains(words), "no {words} in: {error}");
         }
     }

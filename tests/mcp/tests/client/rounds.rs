@@ -137,7 +137,7 @@ async fn call_with_too_many_rounds_fails() {
     let counts = Counts::new();
     let client = peer(&counts).answer(answer).max_rounds(2).build().unwrap();
     let failed = called(&client, "book_trip", json!({})).await.unwrap_err().to_string();
-    let says = "`peer` asked for input 2 times during one call of `book.trip`: the limit of `max_rounds`";
+    let says = "`peer` asked for input 2 times during one call of `book.trip`, the limit of `max_rounds`";
     assert!(failed.contains(says), "{failed}");
     assert_eq!(counts.done(), ["start", "book.trip -", "book.trip begun"]);
 }
