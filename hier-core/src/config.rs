@@ -19,7 +19,6 @@ pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 /// The default of a worker, too.
 const DEFAULT_MAX_ATTEMPTS: u32 = 3;
 
-/// The default of [`Config::sleep_in_place`].
 const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
 /// The options of a run, as a value that a program can store and pass to several runs.

@@ -38,7 +38,6 @@ async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T
     panics::caught(work).await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
 
-/// Runs one attempt without options.
 async fn attempt<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     body: &Body<S, C>,
@@ -182,7 +181,6 @@ async fn retried<S: Values, C: GraphContext>(
     }
 }
 
-/// Runs one attempt with its timeouts.
 async fn bounded<S: Values, C: GraphContext>(
     task: &mut Task<S, C>,
     node: &NodeDef<S, C>,

@@ -27,7 +27,6 @@ pub(in crate::engine) struct RoutingRecord {
     pub(in crate::engine) go: Vec<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) sends: Vec<SendRecord>,
-    /// True if the error handler produced the result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::engine) handler: bool,
     /// The version of the state. Defaults to the version of the checkpoint.

@@ -13,7 +13,6 @@ use crate::state::{Values, Writes};
 
 pub(crate) type OpenQuestionIds = HashSet<String>;
 
-/// The combined effect of the callers' commands.
 pub(in crate::engine) struct CommandEffect<S: Values> {
     pub(in crate::engine) writes: Writes<S>,
     pub(in crate::engine) destinations: Vec<Destinations>,

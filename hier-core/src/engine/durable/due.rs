@@ -17,9 +17,7 @@ use crate::question::{Question, QuestionKind};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadWait {
-    /// The earliest known due time.
     pub(crate) at: Option<SystemTime>,
-    /// The greatest known number of an inbox message.
     pub(crate) seen: u64,
     /// The graph of the thread. None if the thread has no checkpoint.
     pub(crate) graph: Option<Arc<str>>,

@@ -25,9 +25,7 @@ use crate::state::{ChannelWrite, Values, Writes, secret};
 /// The stored versions from which a journal continues.
 #[derive(Default)]
 pub(crate) struct JournalStart {
-    /// The checkpoint from which the run continues.
     pub(crate) base: Option<Uuid>,
-    /// The checkpoint before `base`.
     pub(crate) before: Option<Uuid>,
     /// The greatest checkpoint id of the thread and namespace.
     pub(crate) newest: Option<Uuid>,
@@ -46,7 +44,6 @@ pub(crate) struct Journal {
     sizes: Vec<Size>,
     /// The latest checkpoint, from which the next superstep starts.
     pub(crate) base: Option<Uuid>,
-    /// The checkpoint before `base`.
     pub(crate) before: Option<Uuid>,
     schema: Arc<Schema>,
     metadata: Arc<Map<String, Value>>,

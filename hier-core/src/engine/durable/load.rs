@@ -27,7 +27,6 @@ pub(crate) struct LoadRequest<S> {
     pub(crate) is_child: bool,
 }
 
-/// A stored graph, decoded for this program.
 pub(crate) struct LoadedThread<S: Values> {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) state: S,

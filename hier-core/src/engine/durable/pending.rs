@@ -189,7 +189,6 @@ impl Pending {
     }
 }
 
-/// The questions that the task asked last.
 pub(in crate::engine) fn questions_of(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))

@@ -20,7 +20,6 @@ pub(crate) struct ResumedStep {
     pub(in crate::engine) open: Option<OpenQuestionIds>,
 }
 
-/// Decides which earlier results count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum ResumeMode {
     /// Finished tasks do not run again.

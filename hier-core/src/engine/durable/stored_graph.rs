@@ -18,7 +18,6 @@ use crate::state::Values;
 /// The stored data from which a run of a graph continues. All fields are empty if the graph has not run yet.
 #[derive(Default)]
 pub(in crate::engine) struct StoredGraph {
-    /// The checkpoint from which the run continues.
     pub(in crate::engine) saved: Option<Saved>,
     /// Conversations in memory. `saved` does not contain their values.
     pub(in crate::engine) conversations: Vec<Conversation>,

@@ -14,7 +14,6 @@ use crate::state::{Migration, Values};
 /// Converts records to the current version of the state. Each record has its own version, because different versions of
 /// the program may have run the tasks of one superstep.
 pub(in crate::engine) struct SchemaUpgrade {
-    /// The version of the checkpoint.
     stored: u32,
     present: u32,
     channels: Map<String, Value>,

@@ -22,7 +22,6 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 const ROOM: u32 = 32 << 20;
 /// The size of a record without its values, in bytes.
 const OVERHEAD: usize = 256;
-/// Maximum number of jobs in one commit.
 const GROUP: usize = 4096;
 /// Number of commits that a run tries in place, because waking the background task takes longer than a short commit of
 /// a saver in this process. A run of many supersteps stores its records with a few commits in the background.
@@ -46,7 +45,6 @@ pub(crate) struct Committer {
     tried: AtomicUsize,
     /// Permits for the bytes of records that wait in the background.
     room: Arc<Semaphore>,
-    /// The first error of the background writer.
     failure: Arc<OnceLock<SaverError>>,
     /// Stops the renewal of the lease. Returns false if a renewal is in progress.
     pub(super) stop_renewal: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
@@ -120,7 +118,6 @@ impl Committer {
         Ok(waiting)
     }
 
-    /// Adds a change to the last commit of the run.
     pub(crate) fn hold(&self, change: impl FnOnce(&mut SideEffects)) {
         change(&mut lock(&self.held));
     }

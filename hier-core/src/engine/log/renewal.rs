@@ -21,7 +21,6 @@ pub(crate) struct Renewal {
 struct RenewalState {
     /// None once the run has ended.
     saver: Option<Saver>,
-    /// True while the saver is being called.
     renews: bool,
 }
 

@@ -16,7 +16,6 @@ pub(crate) struct SignalInbox {
 }
 
 impl SignalInbox {
-    /// Returns the first known signal with this name.
     pub(crate) fn first(&mut self, name: &str) -> Option<&InboxMessage> {
         let before = self.found.len();
         self.found.retain(|_, task| task.strong_count() > 0);
@@ -26,7 +25,6 @@ impl SignalInbox {
         self.waiting.get(name)?.front()
     }
 
-    /// Replaces the waiting signals.
     pub(crate) fn read(&mut self, waiting: Vec<Delivered>) {
         self.waiting.clear();
         for Delivered { message: letter, .. } in waiting {

@@ -45,7 +45,6 @@ pub(crate) struct TaskBatch<W: BatchWork> {
     limit: usize,
 }
 
-/// Number of tasks that are spawned at a time.
 const HANDFUL: usize = 16;
 
 type Placed<W> = (usize, <W as BatchWork>::Result);
@@ -53,7 +52,6 @@ type Placed<W> = (usize, <W as BatchWork>::Result);
 struct BatchState<W: BatchWork> {
     /// Makes the tasks. Taken at the end, so that it is dropped when the run drops the tasks.
     work: Option<Arc<W>>,
-    /// Waiting tasks that are not spawned yet.
     waiting: Vec<(usize, W::Task)>,
     done: Vec<Placed<W>>,
     /// Number of waiting tasks and driving threads. A driving thread counts as one task.
@@ -69,7 +67,6 @@ struct BatchState<W: BatchWork> {
 /// The error of a batch without a runtime, or whose runtime was shut down.
 pub(crate) struct NoRuntime;
 
-/// The reason for missing results.
 enum BatchFailure {
     NoRuntime,
     /// A panic while a value of a task was dropped. The panics of nodes are results.
@@ -176,7 +173,6 @@ impl<W: BatchWork> TaskBatch<W> {
         (place < self.count).then_some(place)
     }
 
-    /// Number of tasks that have not been taken.
     fn queued(&self) -> usize {
         self.count.saturating_sub(self.next.load(Ordering::Relaxed))
     }
