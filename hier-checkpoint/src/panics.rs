@@ -18,8 +18,7 @@ struct PanicNote {
 }
 
 thread_local! {
-    /// True if a panic was noted since the last call of [`catch`]. Separate from `NOTE`, because each call of `catch`
-    /// writes this flag.
+    /// True if a panic was noted since the last call of [`catch`].
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
@@ -81,8 +80,7 @@ pub fn text(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Returns the location of the panic with this text. Returns `None` for a resumed panic, and for a panic during which
-/// another panic was caught.
+/// Returns the location of the panic with this text, if no other panic was caught meanwhile.
 fn place(text: Option<&str>) -> Option<String> {
     if !IS_FRESH.try_with(|is_fresh| is_fresh.replace(false)).unwrap_or(false) {
         return None;

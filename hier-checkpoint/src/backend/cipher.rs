@@ -34,7 +34,6 @@ impl Cipher {
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Decrypts a value that was encrypted for this place.
     pub(super) fn decrypt(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, &'static str> {
         let opened = self.reads.iter().find_map(|cipher| open(cipher, place, stored));
         opened.ok_or("was changed, moved from another place or database, or encrypted with another key")

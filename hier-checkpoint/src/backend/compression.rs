@@ -5,8 +5,7 @@ use crate::backend::storage_key::StorageKey;
 
 /// Minimum length in bytes of a value that is compressed. Compressing a shorter value would save little.
 const WORTH_IT: usize = 128;
-/// Maximum ratio that LZ4 reaches. Data that announces a higher ratio is damaged, and decompressing it would only fill
-/// the memory.
+/// Maximum ratio that LZ4 reaches. Data that announces a higher ratio is damaged.
 const MOST: usize = 256;
 
 /// Returns the compressed bytes, or `None` if the bytes are short or compression does not make them shorter.

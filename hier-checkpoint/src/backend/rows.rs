@@ -218,8 +218,7 @@ pub fn seal_body(
     vault.seal(StorageKey::Body { thread, namespace, id: checkpoint.id }, body)
 }
 
-/// Estimates the encoded size of a checkpoint in bytes. A buffer of this capacity mostly need not grow, and wastes
-/// little memory.
+/// Estimates the encoded size of a checkpoint in bytes, for the capacity of a buffer.
 fn body_size(checkpoint: &Checkpoint) -> usize {
     let channels = checkpoint.channels.iter().map(|name| name.len() + 20).sum::<usize>();
     let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len() + 64).sum::<usize>();

@@ -14,8 +14,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 const MESSAGE: usize = 400;
 /// Estimated memory of a thread in addition to its messages, in bytes.
 const THREAD: usize = 512;
-/// Number of groups of threads. After a deletion of a thread, the cache keeps no conversations of runs that were in
-/// progress on threads of its group.
+/// Number of groups of threads. A deletion discards the conversations of the runs in progress in its group.
 const GROUPS: usize = 64;
 
 /// A cache of the conversations of recent runs. With this cache, the next run of a thread need not read and decode the

@@ -43,8 +43,7 @@ impl Deletion {
         deletion
     }
 
-    /// Keeps the checkpoints of subgraphs that a remaining checkpoint refers to, or that a call from it has left
-    /// incomplete.
+    /// Keeps the checkpoints of subgraphs that a kept checkpoint refers to, or whose call from it is incomplete.
     fn spare(&mut self, newest_first: &[Placed<'_>]) {
         let known: HashMap<(&str, Uuid), Placed<'_>> =
             newest_first.iter().map(|place| ((&**place.0, place.1.id), *place)).collect();
@@ -152,7 +151,6 @@ pub struct PrunePlan {
     prune: Prune,
     now: SystemTime,
     threads: Vec<String>,
-    /// The pruned threads that lose all of their checkpoints.
     emptied: Mutex<HashSet<String>>,
 }
 

@@ -39,7 +39,6 @@ fn texts_of(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     }
 }
 
-/// The fields with the type or an id of a block.
 const NAMES: [&str; 3] = ["type", "id", "file_id"];
 /// The fields with the address, the bytes or the format of an image or file.
 const MEDIA: [&str; 12] = [
@@ -60,8 +59,7 @@ const MEDIA: [&str; 12] = [
 const WITHIN_MEDIA: [&str; 11] =
     ["type", "url", "data", "value", "file_data", "file_id", "media_type", "mimeType", "format", "detail", "id"];
 
-/// Changes each text, number and key of a block. Leaves out the type and the id of the block, and the address, bytes
-/// and format of an image or file. The items of `content` are blocks, too.
+/// Changes each text, number and key of a block, except its type and id and the data of an image or file.
 pub(super) fn everything(block: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_media = default_mime(kind, None).is_some();

@@ -21,7 +21,6 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 pub struct Messages {
     list: Vector<Arc<Message>>,
     places: Places,
-    /// See [`paired_prefix`](Self::paired_prefix).
     paired: usize,
 }
 
@@ -135,8 +134,7 @@ impl Messages {
         }
     }
 
-    /// Returns the end of the group at `start`: a message and the results of its calls, in any order. Returns `None` if
-    /// the group is incomplete.
+    /// Returns the end of the group at `start`: a message and all results of its calls. `None` if a result is missing.
     fn end_of_group(&self, start: usize) -> Option<usize> {
         let calls = self.get(start).filter(|first| first.tool_call_id().is_none())?.tool_calls();
         let end = start + 1 + calls.len();
@@ -222,14 +220,12 @@ lists_of! {
     [const N: usize] [Message; N], std::convert::identity;
 }
 
-/// Creates a list with one user message.
 impl From<&str> for Messages {
     fn from(text: &str) -> Self {
         Message::user(text).into()
     }
 }
 
-/// Creates a list with one user message.
 impl From<String> for Messages {
     fn from(text: String) -> Self {
         Message::user(text).into()

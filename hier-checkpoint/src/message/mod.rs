@@ -321,8 +321,7 @@ impl Message {
     }
 }
 
-/// Returns a random id. A fast generator suffices, because an id need only differ from the other ids of its
-/// conversation.
+/// Returns a random id. It differs from the other ids of its conversation, so a fast generator suffices.
 fn fresh_id() -> uuid::Uuid {
     Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid()
 }

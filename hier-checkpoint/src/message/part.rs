@@ -162,8 +162,7 @@ impl<'de> Visitor<'de> for TextOrBlock {
     }
 }
 
-/// Reads a block as a text, an image or a file. Returns `None` for other blocks, such as a thought, a call, or the id
-/// of a file that the provider stores.
+/// Reads a text, an image or a file. Returns `None` for other blocks, such as a thought or a provider's file id.
 fn resolve(block: &Map<String, Value>) -> Option<Part> {
     let kind = block.get("type")?.as_str()?;
     if let Some(text) = block::text(block) {

@@ -93,8 +93,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Keeps a field that hier does not know. Drops an empty value, because clients write empty values for missing
-    /// ones.
+    /// Keeps a field that hier does not know. Drops empty values, which clients write for missing ones.
     fn keep(&mut self, name: &str, value: Value) {
         let is_empty = match &value {
             Value::Null => true,
@@ -115,8 +114,7 @@ impl Fields {
         }
     }
 
-    /// Reads a message in LangChain's form for serialized objects, which has the class in `id` and the fields in
-    /// `kwargs`.
+    /// Reads a message in LangChain's serialized form, with the class in `id` and the fields in `kwargs`.
     fn take_constructed<E: Error>(&mut self) -> Result<Message, E> {
         let class = self.id.as_array().and_then(|path| path.last()?.as_str()).map(str::to_owned);
         let Some(Value::Object(kwargs)) = self.extra.remove("kwargs") else { return Err(E::missing_field("kwargs")) };
@@ -126,8 +124,7 @@ impl Fields {
         inner.take_own()
     }
 
-    /// Builds the message of these fields, which are empty afterwards. The fields are borrowed, because the struct is
-    /// large to move.
+    /// Builds the message of these fields, which are empty afterwards.
     fn take_message<E: Error>(&mut self) -> Result<Message, E> {
         if self.kind.as_deref() == Some("constructor") { self.take_constructed() } else { self.take_own() }
     }

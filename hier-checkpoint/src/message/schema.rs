@@ -9,8 +9,7 @@ impl JsonSchema for Message {
         "Message".into()
     }
 
-    /// Describes the messages that a program or a model may write, without the providers' fields (`reasoning`,
-    /// `usage`).
+    /// Leaves out the providers' fields (`reasoning`, `usage`), which programs and models do not write.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "One message of a conversation.",

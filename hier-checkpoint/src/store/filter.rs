@@ -36,8 +36,7 @@ enum Bound {
 }
 
 impl Filter {
-    /// Parses a filter. Fails with [`StoreError::Invalid`] for an unknown operator, for a value that an operator cannot
-    /// compare, and for a filter that is nested too deeply.
+    /// Parses a filter. Fails with [`StoreError::Invalid`] if an operator, a value or the nesting is invalid.
     pub(super) fn of(filter: &Map<String, Value>) -> Result<Self, StoreError> {
         Ok(Self(fields(filter, DEEPEST)?))
     }

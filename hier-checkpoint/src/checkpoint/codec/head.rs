@@ -9,7 +9,6 @@ pub(super) enum Head<'a> {
     Nil,
     Bool(bool),
     Unsigned(u64),
-    /// A number below zero.
     Signed(i64),
     F32(f32),
     F64(f64),
@@ -20,7 +19,6 @@ pub(super) enum Head<'a> {
     /// The bytes in big-endian order. A reference, as for `U128`, keeps the enum small.
     I128(&'a [u8; 16]),
     U128(&'a [u8; 16]),
-    /// A nil inside this many `Some`s.
     Somes(u8),
 }
 
@@ -44,12 +42,10 @@ pub(super) fn cut() -> CodecError {
     CodecError::new("it is cut off or damaged")
 }
 
-/// The bytes that have not been read.
 #[derive(Clone, Copy)]
 pub(super) struct Heads<'a>(pub(super) &'a [u8]);
 
 impl<'a> Heads<'a> {
-    /// Returns the next head without consuming it, if it can be read.
     pub(super) fn peek(&self) -> Option<Head<'a>> {
         let mut ahead = *self;
         ahead.next().ok()

@@ -34,9 +34,7 @@ const VALUE: u8 = 2;
 const OVERWRITE: u8 = 0x10;
 
 const NIL: u8 = 0xc0;
-/// The marker of an extension of one byte.
 const FIXEXT1: u8 = 0xd4;
-/// The marker of an extension of 16 bytes.
 const FIXEXT16: u8 = 0xd8;
 /// The kind of the extension for a nil inside `Some`s. The content is the number of `Some`s.
 const EMPTY_SOME: i8 = 1;

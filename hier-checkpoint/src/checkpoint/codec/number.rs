@@ -2,7 +2,6 @@
 
 use crate::checkpoint::CodecError;
 
-/// A number that a value can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Parsed {
     Signed(i128),

@@ -77,7 +77,6 @@ pub(super) fn large(bytes: &mut Vec<u8>, kind: i8, value: [u8; 16]) {
     bytes.extend_from_slice(&value);
 }
 
-/// Writes a nil inside this many `Some`s.
 pub(super) fn somes(bytes: &mut Vec<u8>, depth: u8) {
     bytes.extend_from_slice(&[FIXEXT1, EMPTY_SOME.cast_unsigned(), depth]);
 }
@@ -106,7 +105,6 @@ fn long_length(bytes: &mut Vec<u8>, length: usize, byte: Option<u8>, two: u8) ->
     Ok(())
 }
 
-/// Writes a marker and up to 8 bytes in one operation.
 #[inline]
 fn behind<const N: usize>(bytes: &mut Vec<u8>, marker: u8, content: [u8; N]) {
     let mut all = [marker; 9];

@@ -19,14 +19,11 @@ use crate::checkpoint::CodecError;
 
 pub(super) struct Reader<'de> {
     heads: Heads<'de>,
-    /// Returned by [`Deserializer::is_human_readable`].
     is_readable: bool,
     next: Next,
-    /// The number of collections around the next value.
     depth: usize,
     /// The number of values that the open collections announce and that have not been read.
     owed: usize,
-    /// The name of the type that is read.
     of: fn() -> String,
 }
 
@@ -34,7 +31,6 @@ pub(super) struct Reader<'de> {
 enum Next {
     Value,
     Key,
-    /// A nil inside this many remaining `Some`s.
     Somes(u8),
 }
 
@@ -59,7 +55,6 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Returns the text of a key if a key is next and is a text.
     #[inline]
     fn key(&mut self) -> Result<Option<&'de str>, CodecError> {
         if matches!(self.next, Next::Key) { self.text_of_key() } else { Ok(None) }
@@ -218,7 +213,6 @@ fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {
     read.map_err(CodecError::custom)
 }
 
-/// Writes methods that all call the same method of the reader.
 macro_rules! read_by {
     ($($how:ident: $($method:ident)*;)*) => {$($(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {

@@ -5,8 +5,7 @@ use super::head::{Head, Heads, cut};
 use super::too_deep;
 use crate::checkpoint::CodecError;
 
-/// Checks that all announced bytes exist, and that the nesting is at most `depth`. Returns the number of bytes of the
-/// value.
+/// Checks that all announced bytes exist and the nesting is at most `depth`. Returns the size of the value in bytes.
 pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
     let mut rest = Heads(bytes);
     // Number of remaining values in the innermost open collection, and in each around it.

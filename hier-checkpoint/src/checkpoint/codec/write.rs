@@ -13,19 +13,15 @@ use crate::checkpoint::CodecError;
 /// The name of the struct with which `serde_json` serializes a number if its feature `arbitrary_precision` is on.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// Appends values to existing bytes.
 pub(super) struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Returned by [`Serializer::is_human_readable`].
     is_readable: bool,
-    /// The number of collections around the next value.
     depth: usize,
     max_depth: usize,
 }
 
 pub(super) struct Items<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    /// The depth around the collection.
     outer: usize,
     is_map: bool,
     start: usize,
@@ -106,7 +102,6 @@ impl<'a> Writer<'a> {
         Ok(Items { writer: self, outer, is_map, start, announced, written: 0 })
     }
 
-    /// Writes the name of an enum's variant, in front of its content.
     #[inline]
     fn variant(&mut self, name: &str) -> Result<(), CodecError> {
         self.depth += 1;

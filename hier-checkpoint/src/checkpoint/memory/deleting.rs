@@ -26,8 +26,7 @@ impl MemorySaver {
         self.delete_if(thread, |_| true);
     }
 
-    /// Deletes a thread that meets the condition, and its background threads. Returns true if the thread existed. The
-    /// background threads of a thread that does not exist are deleted as well.
+    /// Deletes a thread that meets the condition, and its background threads. Returns true if the thread existed.
     fn delete_if(&self, name: &str, condition: impl FnOnce(&StoredThread) -> bool) -> bool {
         let mut shard = self.shard(name);
         let thread = shard.get(name);
@@ -50,8 +49,7 @@ impl MemorySaver {
         }
     }
 
-    /// Removes a thread without its background threads. The lease of a run that holds the thread becomes invalid.
-    /// Dropping the thread wakes the claims that wait for it.
+    /// Removes a thread without its background threads, ends its lease, and wakes the claims that wait.
     pub(super) fn remove_from(&self, shard: &mut Shard, name: &str) {
         shard.remove(name);
         lock(&self.0.mail).delete(name);

@@ -13,7 +13,6 @@ use crate::checkpoint::{
 #[derive(Debug, Default)]
 pub(super) struct MemoryInboxes {
     boxes: HashMap<Arc<str>, StoredInbox>,
-    /// The threads of each graph, by due time.
     due: HashMap<Arc<str>, BTreeSet<(SystemTime, Arc<str>)>>,
     last: u64,
 }
@@ -23,7 +22,6 @@ pub(super) struct StoredInbox {
     waiting: Vec<Delivered>,
     /// Messages taken by runs that may still be rolled back.
     taken: Vec<(Uuid, Delivered)>,
-    /// The ids of all messages that were ever posted.
     known: HashSet<Uuid>,
     due: Option<DueEntry>,
 }
@@ -32,7 +30,6 @@ pub(super) struct StoredInbox {
 struct DueEntry {
     at: SystemTime,
     graph: Arc<str>,
-    /// True if a run is advancing the thread.
     driven: bool,
 }
 
@@ -106,7 +103,6 @@ impl MemoryInboxes {
         Ok(())
     }
 
-    /// Puts the messages that a run has taken back into the inbox.
     pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
         let Some(inbox) = self.boxes.get_mut(thread) else { return };
         let back = inbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);

@@ -24,8 +24,7 @@ use inbox::MemoryInboxes;
 use names::NameHash;
 use thread::StoredThread;
 
-/// The number of parts of the map of threads. Each part has its own lock, so runs of different threads seldom wait for
-/// each other.
+/// Number of parts of the map of threads. Each part has its own lock, so runs of different threads seldom wait.
 const SHARDS: usize = 16;
 
 /// A saver that keeps checkpoints in memory. They are lost when the process ends. Clones share the stored threads.
@@ -39,8 +38,7 @@ type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
 #[derive(Debug, Default)]
 struct SaverState {
     shards: [Mutex<Shard>; SHARDS],
-    /// The last token of all threads. With a single counter, the tokens of a thread increase even if the thread was
-    /// deleted in between.
+    /// The last token of all threads. It is a single counter, so tokens also increase after a deletion.
     last_token: AtomicU64,
     /// The inboxes of all threads. Locked after a shard.
     mail: Mutex<MemoryInboxes>,

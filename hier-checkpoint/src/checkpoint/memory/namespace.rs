@@ -8,9 +8,7 @@ use crate::checkpoint::{ChannelBlob, Checkpoint, Deletion, DeltaChain, PendingWr
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Namespace {
-    /// Sorted by id, which is nearly always the order of arrival.
     entries: Vec<StoredCheckpoint>,
-    /// The writes of tasks, by checkpoint.
     writes: HashMap<Uuid, HashMap<Uuid, TaskWrites>>,
     /// The values of deleted checkpoints that other checkpoints still need, by the id of the deleted checkpoint.
     remains: HashMap<Uuid, Remains>,
@@ -113,8 +111,7 @@ impl Namespace {
         Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })
     }
 
-    /// Deletes checkpoints and the values that no other checkpoint needs. Removes deleted parents from the other
-    /// checkpoints.
+    /// Deletes checkpoints, the values that only they need, and the references to them as parents.
     pub(super) fn delete(&mut self, name: &Arc<str>, deletion: &Deletion) {
         let gone = |id: Uuid| deletion.has(name, id);
         if !self.entries.iter().any(|entry| gone(entry.checkpoint.id)) {
@@ -134,8 +131,7 @@ impl Namespace {
         self.drop_unneeded();
     }
 
-    /// Returns the parent of a checkpoint if the parent is stored and shares the list of channels. Their versions then
-    /// have the same indices.
+    /// Returns the parent if it is stored and shares the list of channels, so that their versions have equal indices.
     pub(super) fn parent_of(&self, checkpoint: &Checkpoint) -> Option<&Checkpoint> {
         let id = checkpoint.parent?;
         // In most cases, the parent is the newest checkpoint, which needs no search.
@@ -208,8 +204,7 @@ impl Namespace {
 }
 
 impl StoredCheckpoint {
-    /// Takes over the values of an earlier checkpoint with the same id, because other checkpoints may build on them. A
-    /// value that this checkpoint brings has priority.
+    /// Takes over the values of an earlier checkpoint with this id, unless this checkpoint brings them.
     fn inherit(&mut self, channels: &[Arc<str>], pieces: Vec<ChannelBlob>) {
         for mut piece in pieces {
             let name = &channels[piece.channel];

@@ -33,7 +33,6 @@ pub(super) struct StoredThread {
 /// A write of a task: its namespace, checkpoint, task and slot.
 type WriteKey = (Arc<str>, Uuid, Uuid, i32);
 
-/// The serialized form of a thread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Dump<'a> {
     namespaces: Vec<(Arc<str>, Cow<'a, Namespace>)>,
@@ -51,7 +50,6 @@ impl Drop for Freed {
 
 pub(super) struct Taken {
     pub(super) holder: String,
-    /// Resolves once the thread may be free.
     pub(super) freed: OwnedNotified,
 }
 
@@ -74,8 +72,7 @@ impl StoredThread {
         self.freed.0.notify_waiters();
     }
 
-    /// Fails with [`SaverError::Gone`] if a record builds on a value that is neither stored nor part of an earlier
-    /// record.
+    /// Fails with [`SaverError::Gone`] if a record builds on a value that is neither stored nor in an earlier record.
     pub(super) fn check_bases(&self, name: &str, records: &[WriteRecord]) -> Result<(), SaverError> {
         for (place, record) in records.iter().enumerate() {
             let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
@@ -120,7 +117,6 @@ impl StoredThread {
         self.delete(|thread| Deletion { ends_lease: false, ..Deletion::by_runs(thread.newest_first(), &runs) });
     }
 
-    /// Discards the values that an ended run has overwritten.
     pub(super) fn settle(&mut self, run: Uuid) {
         self.overwritten.remove(&run);
     }
@@ -158,8 +154,6 @@ impl StoredThread {
         found.collect()
     }
 
-    /// Returns the id of the newest checkpoint and the description of the thread, or `None` if the thread has no
-    /// checkpoint.
     pub(super) fn info(&self, name: &Arc<str>) -> Option<(Uuid, ThreadInfo)> {
         let newest = self.namespaces().filter_map(|(_, space)| space.newest_first().next()).map(|it| it.id).max()?;
         let info = ThreadInfo {
@@ -177,7 +171,6 @@ impl StoredThread {
         all.collect()
     }
 
-    /// Deletes the planned checkpoints and returns their number.
     pub(super) fn delete(&mut self, plan: impl Fn(&Self) -> Deletion) -> u64 {
         let deletion = plan(self);
         if deletion.is_empty() {
