@@ -61,6 +61,7 @@ pub enum PausedRun {
 /// The way in which a run enters a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphEntry {
+    /// The run starts the graph with an input.
     Start,
     /// The run continues the graph from a checkpoint.
     Resume,
