@@ -264,8 +264,7 @@ impl Server {
 
     /// Executes all runs in another system, such as a cluster with `hier_restate::ClusterRunner`. That system stores
     /// the states of threads. The server stores only the list of threads and runs, and the events of runs.
-    /// [`concurrency`](Self::concurrency) limits the number of runs that this server executes in that system at the
-    /// same time.
+    /// [`concurrency`](Self::concurrency) limits the number of concurrent runs of this server in that system.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
         self

@@ -163,9 +163,7 @@ impl Sqlite {
             Ok(lease::claim(connection, &name, &claim)?.map(|lease| Claimed::new(lease, release)))
         };
         let claimed = self.0.writer.submit(JobClass::Last, work).await??;
-        claimed
-            .take()
-            .ok_or_else(|| SaverError::Invalid(format!("the caller dropped the call that claims thread `{thread}`")))
+        claimed.take().ok_or_else(|| SaverError::Invalid(format!("the caller dropped the claim of thread `{thread}`")))
     }
 
     /// Claims a thread. Checks it without a write transaction first, so that waiting callers do not delay writers.
@@ -231,8 +229,7 @@ impl Sqlite {
         rows.report(unread).map(|()| done)
     }
 
-    /// Deletes the parts of a thread that the plan selects. Each thread has its own transaction, so that writers wait
-    /// only briefly.
+    /// Deletes the selected parts of a thread in a transaction of its own, so that writers wait only briefly.
     async fn delete_some(
         &self,
         thread: String,
