@@ -22,9 +22,9 @@ async fn serve(context: BaseContext, token: &str) -> hier::Result<()> {
     use hier::server::auth::{Tokens, User};
 
     hier::server::Server::new()
-        .graph("support", Support::compile(), context) // a value, or a function of the request
+        .graph("support", Support::compile(), context) // the context, or a function that creates it
         .database("postgres://…") // or sqlite:FILE; defaults to memory
-        .auth(Tokens::new([(token, User::new("alice"))])) // without it, only this machine is served
+        .auth(Tokens::new([(token, User::new("alice"))])) // without users, only this machine has access
         .serve("127.0.0.1:8123")
         .await?;
     Ok(())
