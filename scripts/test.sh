@@ -41,7 +41,7 @@ cargo fmt --all --check
 step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 # Tests that run only if they are named are not among all targets.
-cargo clippy --workspace --all-features --locked --test cluster --test editors --test servers -- --deny warnings
+cargo clippy --workspace --all-features --locked --test accepted --test cluster --test editors --test servers -- --deny warnings
 
 step "docs"
 # With all features, as docs.rs builds them.

@@ -1,4 +1,4 @@
-//! The programs of `tests/ui` that must compile, in edition 2021, and names that are keywords only in edition 2024.
+//! The programs of `tests/ui` that must compile, in edition 2021. `hier-ui` runs them; here they must only compile.
 
 macro_rules! programs {
     ($($name:ident: $path:literal),+ $(,)?) => {
@@ -17,40 +17,3 @@ macro_rules! programs {
 }
 
 include!("../ui/programs.rs");
-
-/// `gen` is a keyword in edition 2024, the edition of the macros, and a plain name here.
-mod names_of_this_edition {
-    use hier_agents::prelude::*;
-    use hier_draw::Draw;
-
-    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-    struct Names {
-        gen: u32,
-    }
-
-    #[derive(View)]
-    #[view(of = Names)]
-    struct Seen<'a> {
-        gen: &'a u32,
-    }
-
-    async fn gen(seen: Seen<'_>) -> NamesUpdate {
-        Names::update().gen(*seen.gen + 1)
-    }
-
-    /// Counts.
-    #[tool]
-    async fn count(gen: u32) -> String {
-        gen.to_string()
-    }
-
-    graph! {
-        Counts<Names> = Graph { nodes: [gen, again = gen], edges: [START >> gen >> if state.gen > 1 { again } else { END }, again >> END] }
-    }
-
-    #[test]
-    fn accepted_programs_compile() {
-        assert!(Counts::compile().spec().mermaid().contains("gen"));
-        assert!(format!("{:?}", count {}).contains("count"));
-    }
-}
