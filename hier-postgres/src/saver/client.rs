@@ -122,9 +122,11 @@ struct BusyConnection(Option<Object>);
 
 impl BusyConnection {
     /// Returns the connection to the pool after the server has answered all statements. The server answers in order.
-    async fn settle(mut self, most: Duration, _permit: OwnedSemaphorePermit) {
+    async fn settle(mut self, most: Duration, permit: OwnedSemaphorePermit) {
         let Some(object) = &self.0 else { return };
         if let Ok(Ok(_)) = timeout(most, object.simple_query("")).await {
+            // First, because the next call may use the connection at once, and be dropped.
+            drop(permit);
             self.0.take();
         }
     }
