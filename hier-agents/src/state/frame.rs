@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::state::budget::Budget;
 use hier_core::state::Values;
 
-/// A stack of the calls in progress of subagents with a policy. Each call has a frame, which contains the state of the
-/// supervisor at the time of the call.
+/// The stack of the subagent calls that are in progress. It contains only the calls of subagents that have a policy.
+/// Each call has a frame, which contains the state of the supervisor at the time of the call.
 ///
 /// Clones are cheap, because frames share their values. The frames are not stored with the subagent's checkpoints. A
 /// resumed run restores them from the supervisor's checkpoints.

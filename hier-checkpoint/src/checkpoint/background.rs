@@ -23,8 +23,8 @@ pub fn outer_of(thread: &str) -> Option<&str> {
     thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
 }
 
-/// Returns a range of ids that contains all threads for which [`is_within`] returns true. The range compares ids by
-/// their bytes.
+/// Returns the range of ids that contains exactly the threads for which [`is_within`] returns true, if ids are ordered
+/// by their bytes. A query of a database must use this order.
 pub fn names_within(outer: &str) -> Range<String> {
     // `0` is the character after `/`. The range therefore contains all names that start with `{outer}/background/`.
     thread_of(outer, "")..format!("{outer}/background0")

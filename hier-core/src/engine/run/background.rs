@@ -25,8 +25,8 @@ pub struct BackgroundStart<T> {
     pub thread: Arc<str>,
     /// The last segment of the namespace of the run's events. It names the node and the task that started the run.
     pub segment: String,
-    /// The initial state of a new thread. On a stored thread, the run takes only those channels from it that the thread
-    /// has not stored.
+    /// The initial state of a new thread. If the thread is stored, the run uses the channels of the thread, and takes only
+    /// the channels that the thread lacks from this state.
     pub state: Arc<T>,
     /// The answers to questions of the thread, as pairs of a question's id and an answer. Empty for a new run.
     pub answers: Vec<(String, serde_json::Value)>,
