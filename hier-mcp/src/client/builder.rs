@@ -96,8 +96,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sends the access tokens of this authorization with each request. The client and the authorization must have the
-    /// same URL.
+    /// Sends the access tokens of this authorization with each request. The authorization must be for
+    /// the URL of the MCP server to which this client connects.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, given: &crate::oauth::McpAuth) -> Self {
         match &mut self.location {

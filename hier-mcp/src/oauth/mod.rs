@@ -210,8 +210,8 @@ impl McpAuth {
 
     /// Completes an authorization. `redirected` is the whole URL to which the browser was sent.
     ///
-    /// Call this method on the `McpAuth` of the person who is signed in to your program. Otherwise an attacker could
-    /// make that person use the attacker's account.
+    /// Call this method on the `McpAuth` of the person who is signed in to your program. Do not choose it by the URL: an
+    /// attacker who sends a person an authorization URL could get access to the person's account.
     ///
     /// Cancel safety: if the future is dropped, the URL may already be used up. The person must then start again.
     ///

@@ -98,7 +98,7 @@ impl Fields {
     }
 
     /// Returns the set of the channels of these fields. `fields` contains the hashes of the fields' names. `first` is
-    /// the index of this state's first channel in the state that flattens it.
+    /// the index of the first of this state's channels among the channels of the outer state, which flattens this state.
     ///
     /// Returns `None` if `first` is `None`, or if an index exceeds the capacity of the set. Ignores managed fields, and
     /// unknown fields, which the compiler reports elsewhere.
