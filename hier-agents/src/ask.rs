@@ -24,8 +24,9 @@ use prepared::{ATTEMPTS, PreparedRequest};
 /// Methods of [`Run`] with which a node asks a model. The context `C` of the run must implement `AsRef<BaseContext>`
 /// ([`BaseContext`](crate::BaseContext)).
 ///
-/// The requests of a node, like those of an agent, are streamed as
-/// [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget of the run, and traced.
+/// hier handles the requests of a node like those of an agent. It streams the replies as
+/// [`StreamMode::Messages`](hier_core::StreamMode::Messages), counts the requests in the budget of the run, and traces
+/// them.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -142,8 +143,8 @@ impl<'a, C> ModelHandle<'a, C> {
     }
 }
 
-/// A model request. Await it to send it. The result is a [`ChatResponse`], or a value of the type that
-/// [`output`](Self::output) has set.
+/// A request to a model. To send the request, await this value. The result is a [`ChatResponse`], or a value of the
+/// type that [`output`](Self::output) has set.
 ///
 /// Cancel safety: if the future is dropped early, the reply is lost, but the request still counts in the budget.
 #[must_use = "a request is not sent before it is awaited: add `.await`"]
@@ -182,7 +183,7 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`]. When the request is sent, it lists the toolset's tools with [`Toolset::tools`].
+    /// Adds the tools of a [`Toolset`]. When you await the request, it first calls [`Toolset::tools`] to list them.
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }
@@ -199,7 +200,7 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
     }
 
     /// Makes the request a durable step with this name, as [`Run::step`] does. If the task runs again after a retry, an
-    /// interrupt or a crash, an equal request returns the stored reply. It then does not ask the model again, does not
+    /// interrupt or a crash, an equal request returns the stored reply. Such a request does not ask the model, does not
     /// stream, and does not charge the budget.
     ///
     /// Requests are equal if they have the same step name, messages, tools, options and output schema. The ids of

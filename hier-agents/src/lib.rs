@@ -96,13 +96,13 @@
 //! | `tools` | `#[tool]` functions, and closures that select a [`Toolset`] in the context. Each item may have a rule for approval: `refund { approve: … }`. |
 //! | `search` | `true` or a [`ToolSearch`]. If the agent has many tools, the model then searches for the tools that it needs. |
 //! | `layers` | [Layers](layer) around model and tool calls, outermost first. |
-//! | `tool_errors` | The handling of a tool's error: it fails the run (the default), or the model receives it ([`ToolErrors`]). |
+//! | `tool_errors` | The handling of a tool's error: the run fails (the default), or the model receives the error ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call as tools: agents, and any other graph. |
 //! | `parallel_subagents: true` | Allows several subagent calls in one reply of the model. By default, a subagent call must be the only call in the reply. |
 //! | `front` | Graphs without a model that run, in this order, before the first model request. |
 //! | `back` | Graphs without a model that run, in this order, after the report. |
 //! | `max_iterations` | The maximum number of model requests per turn. Defaults to [`DEFAULT_MAX_ITERATIONS`]. |
-//! | `max_repeats` | The maximum number of times in a row that a tool call may return the same result. Defaults to [`DEFAULT_MAX_REPEATS`] for an `Agent`, and to no limit for the other kinds. |
+//! | `max_repeats` | The maximum number of consecutive equal tool calls with the same result. Defaults to [`DEFAULT_MAX_REPEATS`] for an `Agent`, and to no limit for the other kinds. |
 //! | `report_into` | A channel to which the agent writes its report, in addition to `current_agent_report`. |
 //! | `reports_to_supervisor` | `ReactGraph` and `TodoGraph` only: `false` if the agent has no supervisor. Its model then calls `finish_task`. |
 //! | `todo_check` | `TodoGraph` only: an `fn(&State) -> bool` that returns true if the agent may report. By default, the agent may report when its TODO list is complete. |

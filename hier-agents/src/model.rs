@@ -155,9 +155,10 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
-    /// Returns true if the provider enforces the given schema as [`ChatRequest::output`], even in a request with tools.
-    /// If true, an agent with a typed answer sends the schema of the answer in that field. If false, the agent offers
-    /// the model the tool `final_answer`, whose arguments have this schema. Defaults to false.
+    /// Returns true if the provider enforces this schema in the field [`ChatRequest::output`], even in a request with
+    /// tools. An agent with a typed answer passes the schema of the answer to this method. If the result is true, the
+    /// agent sends the schema in that field. If it is false, the agent offers the model the tool `final_answer`, whose
+    /// arguments have this schema. Defaults to false.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
@@ -269,7 +270,7 @@ pub enum ModelError {
         /// The reason.
         reason: String,
     },
-    /// A recording of a model's replies, which tests use, cannot be read or written, or does not contain the request.
+    /// A test's recording of a model's replies cannot be read or written, or it does not contain the request.
     #[error("the recording `{file}` cannot be used: {reason}")]
     Recording {
         /// The path of the file.
@@ -277,7 +278,7 @@ pub enum ModelError {
         /// The reason.
         reason: String,
     },
-    /// A scripted model, which tests use, has no replies left.
+    /// A scripted model in a test has no replies left.
     #[error("the script of the model `{model}` has no reply for request {asked}: add a reply to the script")]
     ScriptExhausted {
         /// The name of the model.

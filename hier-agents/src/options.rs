@@ -33,7 +33,7 @@ pub struct ModelOptions {
     /// The amount of reasoning that the model does before it replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Effort>,
-    /// The strings at which the model stops. The reply ends before the string at which the model stopped.
+    /// The strings that end a reply. When the model generates one of them, the reply ends just before this string.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
     /// The tools that the model may or must call.
@@ -50,7 +50,7 @@ pub struct ModelOptions {
     pub cache: Option<PromptCache>,
     /// Additional request fields in the provider's format, as an object. hier merges them into the request. Objects are
     /// merged field by field, lists are appended, and other values replace the value in the request. For example,
-    /// `tools` adds the provider's own tools to those of the program.
+    /// a field `tools` adds the provider's own tools to the tools in the request.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
@@ -81,7 +81,7 @@ impl ModelOptions {
         Self { reasoning: effort.into(), ..self }
     }
 
-    /// Sets the strings at which the model stops. The reply ends before the string at which the model stopped.
+    /// Sets the strings that end a reply. When the model generates one of them, the reply ends just before this string.
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }
@@ -190,8 +190,8 @@ pub enum ToolChoice {
 }
 
 /// The time for which a provider should cache a prompt: instructions, tools and the conversation so far. A later
-/// request that begins with the same prompt then costs less. Most providers cache prompts without this option, and
-/// ignore it.
+/// request that begins with the same prompt then costs less. Most providers always cache prompts, and ignore this
+/// option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -39,7 +39,7 @@ impl ToolSchema {
         self.optional::<T>(name, description, None)
     }
 
-    /// Adds an optional argument. The schema contains the `default`, unless it is `None`.
+    /// Adds an optional argument. If `default` is `Some`, the schema contains this default.
     #[must_use]
     pub fn optional<T: ToolArgument>(mut self, name: &str, description: &str, default: Option<Value>) -> Self {
         let mut schema = self.generator.subschema_for::<T>();
@@ -90,7 +90,8 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 }
 
 /// Returns the schema of a tool or subagent that takes its arguments as one value of the type `T`. Each field of `T` is
-/// an argument. If `T` is not an object or has several variants, the whole value is a single argument.
+/// an argument. If `T` is not an object or has several variants, the only argument is `value`, which contains the whole
+/// value.
 pub fn args_schema<T: JsonSchema>() -> Value {
     let mut schema = ObjectSchema::of_type::<T>().schema;
     if let Value::Object(schema) = &mut schema {

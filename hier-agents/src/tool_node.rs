@@ -110,8 +110,8 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds the tools of the [`Toolset`] that `choose` selects in the context. The node lists the toolset's tools for
-    /// each call of a tool that was not added with [`tool`](Self::tool).
+    /// Adds the tools of the [`Toolset`] that `choose` selects in the context. If the model calls a tool that you did
+    /// not add with [`tool`](Self::tool), the node calls [`Toolset::tools`] to find the tool.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
@@ -122,7 +122,7 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         Self { errors, ..self }
     }
 
-    /// Compiles the graph. Add it to another graph with
+    /// Compiles the node, which is a graph. Add this graph to another graph with
     /// [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph).
     ///
     /// # Errors
@@ -320,8 +320,8 @@ pub fn ruled_tool_of<S: State, C: Send + Sync + 'static, T: NamedTool + Tool<S, 
     Arc::new(rule.of(T::TOOL))
 }
 
-/// Returns the run with a part of its context instead of the whole context. Code that `#[tool]` generates calls this
-/// function.
+/// Returns a handle to the same run, whose context is the value that `part` returns for the context of `run`. Code that
+/// `#[tool]` generates calls this function.
 #[doc(hidden)]
 pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
     run.narrowed(part)

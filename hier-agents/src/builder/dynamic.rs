@@ -52,8 +52,8 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
 }
 
 impl DynBaseState {
-    /// Creates a builder of a graph without a model. Use it for such members of a hierarchy of agents. The graph's
-    /// state contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
+    /// Creates a builder of a graph without a model. Use this function for the members of a hierarchy that are not
+    /// agents. The graph's state contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
     pub fn graph<C: Send + Sync + 'static>(name: impl Into<String>, schema: &Arc<Schema>) -> GraphBuilder<Self, C> {
         let (channels, schema) = (Self::channels(schema), schema.clone());
         GraphBuilder::over(name.into(), channels, Arc::new(move || Self::initial(&schema)))

@@ -244,7 +244,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must not be 0.
+    /// Limits the number of consecutive equal tool calls with the same result. Calls are equal if they have the same
+    /// tool and arguments. The limit must be at least 1.
+    ///
     /// At the limit, the agent rejects the next equal call and warns the model. If the model then repeats the call, the
     /// agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
@@ -263,8 +265,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Sets whether one reply of the model may contain several subagent calls. The subagents run in parallel, each on a
     /// copy of the state, and reducers merge their results.
     ///
-    /// Defaults to false. A subagent call must then be the only call in a reply. If a reply has other calls too, the
-    /// agent makes no call of this reply and asks the model again.
+    /// Defaults to false. A subagent call must then be the only call in a reply. If a reply contains a subagent call
+    /// and other calls, the agent makes none of these calls and asks the model again.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self

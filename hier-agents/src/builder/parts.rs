@@ -91,7 +91,7 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
     free
 }
 
-/// Builds the code of an agent that the macro has checked.
+/// Builds the code of an agent's graph. `spec` describes the graph, which the macro has checked.
 #[doc(hidden)]
 pub fn agent<S, C>(
     kind: AgentKind,

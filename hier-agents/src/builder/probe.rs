@@ -68,7 +68,7 @@ where
     type Value = T;
 }
 
-/// Any channel.
+/// A channel of any type. The compiler selects these methods for a channel whose type is not text-free.
 #[doc(hidden)]
 pub trait MayHaveText {
     fn is_text_free(&self) -> No {

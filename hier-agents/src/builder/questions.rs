@@ -12,9 +12,9 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Declares that the agent's tools can ask questions of the type `Q`, like `asks: […]` in `graph!`. hier then
-    /// checks each answer against the answer type of `Q`, even if the answer arrives over HTTP. Approvals need no
-    /// declaration.
+    /// Declares that the agent's tools can ask questions of the type `Q`. hier then checks each answer against the
+    /// answer type of `Q`, even if the answer arrives over HTTP. Approvals need no declaration. In `graph!`, write
+    /// `asks: […]`.
     pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
         self.asked.push(QuestionType::of::<Q>());
         self

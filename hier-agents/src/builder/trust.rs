@@ -44,23 +44,23 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Declares that the input messages are untrusted, because strangers may have written them, like `input: untrusted`
-    /// in `graph!`.
+    /// Declares that the input messages are untrusted, because strangers may have written them. In `graph!`, write
+    /// `input: untrusted`.
     pub fn untrusted_input(mut self) -> Self {
         self.declared.is_input_untrusted = true;
         self
     }
 
-    /// Allows an agent that reads private data, reads untrusted text, and sends data without approval, like `allow:
-    /// trifecta("…")` in `graph!`. Without this declaration, [`compile`](Self::compile) rejects such an agent. hier
-    /// does not use the reason, which is a note for readers of the code.
+    /// Allows an agent that reads private data, reads untrusted text, and sends data without approval. Without this
+    /// declaration, [`compile`](Self::compile) rejects such an agent. hier does not use `reason`, which is a note for
+    /// readers of the code. In `graph!`, write `allow: trifecta("…")`.
     pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
         self.declared.allowed = Some(reason.into());
         self
     }
 
-    /// Sets the channel for the typed answer, like [`answer`](Self::answer). The type of the channel cannot carry text.
-    /// If the agent is a subagent, it therefore passes no untrusted text to its supervisor.
+    /// Sets the channel for the typed answer, like [`answer`](Self::answer), and also requires that the channel's type
+    /// is text-free. With such an answer, a subagent cannot pass untrusted text to its supervisor.
     ///
     /// After the agent has read untrusted text, it can return a result only with this answer. If a node or tool of the
     /// agent returns a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.

@@ -14,8 +14,8 @@ use hier_checkpoint::message::{Body, Message, Messages};
 /// * A call without a result gets a placeholder result.
 /// * A result without a call becomes a user message.
 ///
-/// Some providers use the same call id again in a later reply. A result therefore belongs to the last earlier message
-/// that has a call with its id and without a result.
+/// Some providers use the same call id again in a later reply. If several earlier calls have the id of a result, the
+/// result belongs to the latest of these calls that has no result yet.
 ///
 /// ```
 /// use hier_agents::{Message, Messages, ToolCall, paired};

@@ -83,8 +83,8 @@ impl<C> Compact<C> {
         Self { context_tokens: tokens.into(), ..self }
     }
 
-    /// Sets the function that selects the model for summaries in the context, for example a cheap model. By default,
-    /// the model that receives the conversation also writes the summaries.
+    /// Sets the model that writes the summaries, for example a cheap model. The function `choose` selects the model in
+    /// the context. By default, the model that receives the conversation also writes the summaries.
     pub fn by<M: ChatModel>(self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { by: Some(Arc::new(move |context| choose(context))), ..self }
     }

@@ -51,11 +51,11 @@ pub struct Compaction {
 pub struct MessageMark {
     /// The id of the message before this position.
     pub message: String,
-    /// The number of messages up to this position, without system messages.
+    /// The number of messages up to this position. System messages and rejected replies do not count.
     pub count: usize,
 }
 
-/// A maximum length of all messages before a position.
+/// A maximum length that applies to each message before a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Clipping {
@@ -76,7 +76,8 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position after the first `place` messages, or `None` if there are only system messages before it.
+    /// Returns the position after the first `place` messages. System messages and rejected replies do not count: the
+    /// position refers to the last other message. Returns `None` if there is no such message or if it has no id.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);

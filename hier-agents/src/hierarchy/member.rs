@@ -43,8 +43,8 @@ pub trait Membership: Graph {
     /// The policy that the graph itself declares, or `None` if it declares none.
     const POLICY: Option<PolicySpec> = None;
 
-    /// True if the function of the system prompt reads the conversation that the graph receives from its caller. False
-    /// if it does not, or if this is unknown.
+    /// True if the graph's system prompt is a function that reads the conversation from the graph's caller. False if
+    /// the function does not read it, or if this is unknown.
     const PROMPT_READS_MESSAGES: bool = false;
 
     /// Returns the type of a call's arguments, or `None` if the graph does not declare one.
@@ -215,7 +215,8 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Fails to compile if the graph reads a channel that neither the graph writes nor the supervisor's state contains.
+    /// Fails to compile if the graph reads a channel that has no source: the graph does not write the channel, and the
+    /// supervisor's state does not contain it.
     #[track_caller]
     pub const fn check_needs(&self, graph: &str, outer: &Table) {
         if let Some(channel) = self.flow.lacks(outer) {
@@ -310,12 +311,13 @@ impl<S: Values, T, K: Open> Returnable for Channel<S, T, K> {
     }
 }
 
-/// Returns the name of a channel that a subagent can return.
+/// Returns the name of the channel. Compiles only if a subagent can return the channel.
 pub fn returnable(channel: &impl Returnable) -> &'static str {
     channel.channel_name()
 }
 
-/// Returns the name of a channel. Compiles only if both states have the channel and a subagent can return it.
+/// Returns the name of the channel `outer` of a supervisor. `_inner` is the channel of its subagent. Compiles only if a
+/// subagent can return both channels.
 pub fn crosses<A: Returnable, B: Returnable>(outer: &A, _inner: &B) -> &'static str {
     outer.channel_name()
 }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 ///
 /// A subagent with a policy starts with a copy of the supervisor's state, without the values that the policy clears.
 /// When the subagent ends, the supervisor receives the report, the channels `progress` and `is_cancelled`, and the
-/// channels in `merge_fields`. It also receives the counts of layers and the trust labels, but no other values.
+/// channels in `merge_fields`. The supervisor also receives the counts of layers and the trust labels, but no other
+/// values.
 ///
 /// In `graph!`, write the policy where the subagent is declared (`policy: Policy { … }`), or where the supervisor lists
 /// the subagent (`subagents: [Worker { … }]`). If both set an option, the option in the supervisor's list takes
@@ -109,7 +110,7 @@ impl SubagentPolicy {
         self
     }
 
-    /// Returns this policy with the options of `other` for all options that this policy does not set.
+    /// Combines two policies. If both set an option, this policy takes precedence over `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             clear_messages: self.clear_messages.or(other.clear_messages),

@@ -48,8 +48,8 @@ impl fmt::Debug for Emulate {
 }
 
 impl Emulate {
-    /// Creates a layer that gets the results of tool calls from the function `answer`. If it returns `None`, the real
-    /// tool runs.
+    /// Creates a layer that gets the results of tool calls from the function `answer`. If the function returns `None`,
+    /// the real tool runs.
     pub fn new<T: Into<Content>>(answer: impl Fn(&ToolCall) -> Option<T> + Send + Sync + 'static) -> Self {
         Self { answer: Box::new(move |call| answer(call).map(Into::into)) }
     }

@@ -14,7 +14,7 @@ use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
 /// A layer that limits an agent's use of models and tools in a run: `Limit { model_calls: 50, tool_calls: 100, cost:
-/// 2.00 }`. Without a value, the layer does not limit the resource.
+/// 2.00 }`. If an option is not set, the layer does not limit the option's resource.
 ///
 /// | option | behaviour at the limit |
 /// |---|---|
@@ -55,7 +55,7 @@ impl Limit {
         Self::default()
     }
 
-    /// Limits the number of model replies. At the limit, the agent ends.
+    /// Limits the number of model calls. Only calls that return a reply count. At the limit, the agent ends.
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self

@@ -35,14 +35,14 @@
 //! [`NextModel::call`] returns the whole reply, even if a client streams the run. In the meantime, the chunks of the
 //! reply pass through the [`ChunkFilter`]s that layers added to the call, and then to
 //! [`StreamMode::Messages`](hier_core::StreamMode::Messages). The last chunk contains the whole reply. The client
-//! receives it after all layers have returned. If a layer replies without the model, the client receives the chunks of
-//! this reply at the end.
+//! receives the last chunk after all layers have returned. If a layer replies without the model, the client receives
+//! the chunks of this reply at the end.
 //!
 //! # Repeated execution
 //!
-//! Each model request of an agent is a task, and so is each tool call. A layer runs inside this task. Once the task has
-//! ended and its result is stored, it never runs again. If a task is stopped by a question or a crash, it later starts
-//! again from its beginning:
+//! Each model request of an agent is a task, and so is each tool call. The layers run inside the task. Once the task
+//! has ended and its result is stored, the task never runs again. If a question or a crash stops a task, the task later
+//! starts again from its beginning:
 //! * If a call needs approval, `check` runs once before the question and again after the answer. Then `tool_call` runs
 //!   for the first time.
 //! * If the tool itself asks a question, `check` and `tool_call` start again after the answer.
@@ -169,9 +169,11 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer that applies to the subagents of the agent that lists this layer, at any depth. Returns
-    /// `None`, the default, if this layer applies only to the agent that lists it. Instead of implementing this method,
-    /// you can wrap a layer in [`Inherited`]. See [`Inherited`] for the state and the context that the layer sees.
+    /// Returns the layer that hier also applies to the subagents, at any depth, if an agent lists this layer. Returns
+    /// `None` if this layer applies only to the agent itself. Defaults to `None`.
+    ///
+    /// Instead of implementing this method, you can wrap a layer in [`Inherited`]. See [`Inherited`] for the state and
+    /// the context that the layer sees.
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
         None
     }

@@ -54,8 +54,8 @@ impl<'a, S, C> CallSite<'a, S, C> {
         self.state
     }
 
-    /// Returns the run. A layer gets the context and the configuration from the run, and uses it for durable steps and
-    /// events.
+    /// Returns the run. A layer can use the run to read the context and the configuration, to make durable steps, and to
+    /// emit events.
     pub fn run(&self) -> &'a Run<C> {
         self.run
     }
@@ -234,12 +234,12 @@ impl<S: Values> fmt::Debug for ModelReply<S> {
 }
 
 impl<S: Values> ModelReply<S> {
-    /// Creates a result with this reply.
+    /// Creates the result of a model call to which the model, or the layer itself, replied with `response`.
     pub fn answer(response: ChatResponse) -> Self {
         Self::from_outcome(ModelOutcome::Answer(response))
     }
 
-    /// Creates a result that ends the agent with [`AgentEnd::Limit`](crate::AgentEnd::Limit).
+    /// Creates the result of a model call that ends the agent with [`AgentEnd::Limit`](crate::AgentEnd::Limit).
     pub fn end(limit: AgentLimit) -> Self {
         Self::from_outcome(ModelOutcome::End(limit))
     }
@@ -252,7 +252,7 @@ impl<S: Values> ModelReply<S> {
         (self.outcome, self.writes)
     }
 
-    /// Adds writes to the agent's state. They are stored together with the reply.
+    /// Adds the writes in `update` to this result. hier stores them in the agent's state together with the reply.
     ///
     /// A channel without a reducer accepts only one write in a superstep. If another layer or the agent itself also
     /// writes the channel, the run fails.

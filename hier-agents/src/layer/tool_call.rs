@@ -51,7 +51,7 @@ pub enum ToolResult {
     Content(Content),
     /// Messages, which are added to the conversation. If none of them is a result of the call, the agent adds one.
     Messages(Vec<Message>),
-    /// The arguments are invalid. The model receives this description.
+    /// A description of invalid arguments, which the model receives.
     Invalid(String),
 }
 
@@ -86,7 +86,7 @@ impl<S: Values> ToolReply<S> {
         Self { result, writes: Vec::new(), rest: None, carried: None }
     }
 
-    /// Adds writes to the agent's state. They are stored together with the result.
+    /// Adds the writes in `update` to this result. hier stores them in the agent's state together with the result.
     ///
     /// A channel without a reducer accepts only one write in a superstep. If another layer or the tool itself also
     /// writes the channel, the run fails.
@@ -96,7 +96,7 @@ impl<S: Values> ToolReply<S> {
         self
     }
 
-    /// Applies a function to every string of the result that the model receives.
+    /// Calls `change` for each string that the model receives as part of this result.
     pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
         match &mut self.result {
             ToolResult::Content(content) => content.change_texts(&mut change),

@@ -238,7 +238,8 @@ fn without_date(name: &str) -> Option<&str> {
     separators.find(|(place, _)| is_date(&name[place + 1..])).map(|(place, _)| &name[..place])
 }
 
-/// The error of a request whose cost is limited, but whose model has no price. The request was not sent.
+/// The error of a request to a model without a price, if a cost limit applies to the request. hier does not send the
+/// request.
 ///
 /// Use [`UnknownPrice::find_in`] to find this error in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -22,8 +22,8 @@ use std::ops::Range;
 /// # let _ = layer;
 /// ```
 pub trait Find: Send + Sync + 'static {
-    /// Returns the byte range of the first secret in `text`, or `None` if `text` contains no secret. If the range does
-    /// not fit the string, the layer redacts everything from the start of the range.
+    /// Returns the byte range of the first secret in `text`, or `None` if `text` contains no secret. If the range is
+    /// empty, exceeds `text`, or splits a character, the layer redacts everything from the start of the range.
     fn find(&self, text: &str) -> Option<Range<usize>>;
 
     /// Returns the byte position from which `text` may contain the beginning of an incomplete secret. While a reply is

@@ -39,8 +39,8 @@ use super::{Pattern, Redactor};
 ///
 /// The layer does **not** redact these texts:
 ///
-/// * Messages that were in the conversation before the request, such as the user's. The layer replaces them in the
-///   state with the model's next reply, but earlier checkpoints keep the original.
+/// * Messages that were in the conversation before the request, such as the user's. When the model's next reply is
+///   stored, the layer also redacts these messages in the state. Earlier checkpoints keep the original messages.
 /// * An operator's answer, as long as the tool call that asked the question has not ended. Until then, the answer is
 ///   stored unchanged.
 /// * Values that tools write to channels other than conversations.
@@ -62,7 +62,7 @@ impl fmt::Debug for Redact {
 }
 
 impl Redact {
-    /// Creates a layer that redacts the secrets that `find` returns. The mark defaults to `[redacted]`.
+    /// Creates a layer that redacts the secrets that `find` finds. The mark defaults to `[redacted]`.
     pub fn new(find: impl Find) -> Self {
         Self(Arc::new(Pattern { find: Arc::new(find), mark: "[redacted]".to_owned() }))
     }

@@ -98,7 +98,7 @@ pub struct BaseState {
     /// The files to which the agents refer.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The calls in progress of subagents with a policy, from the root to this agent.
+    /// The subagent calls that led from the root to this agent. Contains only calls of subagents that have a policy.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]

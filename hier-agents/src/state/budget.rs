@@ -12,8 +12,8 @@ use hier_checkpoint::sync::lock;
 const SHORT_ANSWER: u64 = 4_096;
 const COST: &str = "cost";
 
-/// A limit on the model calls, the tokens, the cost and the executed nodes of all agents in a run. Each subagent receives a share of the
-/// budget, so that no agent can use up the resources that the others need.
+/// A limit on the model calls, the tokens, the cost and the executed nodes of all agents in a run. Each subagent
+/// receives a share of the budget, so that no agent can use up the resources that the others need.
 ///
 /// ```
 /// use hier_agents::{Budget, Prices};

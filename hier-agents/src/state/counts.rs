@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// stored together with the result of the call that the layer has counted.
 ///
 /// A channel of this type adds up its writes. The counts start at 0 with each new input. When a subagent ends, its
-/// supervisor receives its counts.
+/// supervisor receives the subagent's counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerCounts(OrdMap<Arc<str>, u64>);

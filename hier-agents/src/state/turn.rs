@@ -25,15 +25,15 @@ pub struct AgentTurn {
     /// The number of consecutive replies that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// Fingerprints of the tools of toolsets that the model's last reply calls, by name. A fingerprint identifies the
-    /// parameters that the model received. If a tool has other parameters when it is called, the agent does not make
-    /// the call.
+    /// The fingerprints of the toolset tools that the model called in its last reply, by the name of the tool. A
+    /// fingerprint identifies the parameters that the model received. If the tool has other parameters when the agent
+    /// makes the call, the agent rejects the call.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// A reply that did not fit the type of the agent's answer. The agent sends it to the model at its original position in
-/// the conversation.
+/// A reply that did not fit the type of the agent's answer. The agent sends the reply to the model at its original
+/// position in the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedAnswer {
@@ -156,8 +156,8 @@ pub enum AgentLimit {
     /// The length limit of a reply (`max_tokens`, or the model's own limit).
     ///
     /// The text that was cut off is the last message and the report, and a new input can ask the agent to continue. If
-    /// reasoning used all tokens, there is no text. If a tool call is cut off, the model is asked again, and the agent
-    /// ends with this limit after three such replies in a row.
+    /// reasoning used all tokens, there is no text. If a tool call is cut off, the agent asks the model again, and ends
+    /// with this limit after three such replies in a row.
     Length,
     /// A content filter: the provider or the model withheld the reply. The partial text of the reply is not added to
     /// the conversation. If the replies of later turns are withheld too, remove the user message with

@@ -50,7 +50,8 @@ pub trait NamedArgs: NamedTool {
 /// is_large(args: &ArgsOf<refund>, shop: &Shop) -> bool`.
 pub type ArgsOf<T> = <T as NamedArgs>::Args;
 
-/// A placeholder for every tool of a toolset. It lets conditions for toolsets receive the arguments as JSON.
+/// A placeholder for the tools of a toolset. With this type, an approval condition for a toolset receives the arguments
+/// of a call as JSON.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AnyTool;
@@ -103,11 +104,11 @@ pub trait ApprovalCondition<A, C, M>: Send + Sync + 'static {
     -> BoxFuture<'a, Result<bool, NodeError>>;
 }
 
-/// In the parameter `M` of [`ApprovalCondition`], stands for a synchronous function with `N` parameters.
+/// The parameter `M` of [`ApprovalCondition`] for a synchronous function with `N` parameters.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SyncCondition<const N: usize>;
-/// In the parameter `M` of [`ApprovalCondition`], stands for an async function with `N` parameters.
+/// The parameter `M` of [`ApprovalCondition`] for an async function with `N` parameters.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsyncCondition<const N: usize>;

@@ -114,8 +114,8 @@ impl<'a> ToolArguments<'a> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// Reads all arguments together as one value. If a value of the type `T` is not an object, reads it from the
-    /// argument `value`. If the value is invalid, adds a fault and returns `None`.
+    /// Reads all arguments together as one value. If `T` is not an object or has several variants, reads the value from
+    /// the argument `value`. If the value is invalid, adds a fault and returns `None`.
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
         if self.may_wrap && ObjectSchema::of_type::<T>().argument().is_some() {
             let value = self.given(VALUE);

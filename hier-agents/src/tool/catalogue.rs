@@ -25,7 +25,7 @@ pub fn toolset_of<C, T: Toolset>(choose: impl for<'a> Fn(&'a C) -> &'a T + Send 
     ToolsetOf { choose: Arc::new(move |context| choose(context)), options: ToolsetOptions::new() }
 }
 
-/// A function that selects a toolset in the context, and the options with which the agent lists the toolset.
+/// A function that selects a toolset in the context, and the options that an agent sets for this toolset.
 #[doc(hidden)]
 pub struct ToolsetOf<C> {
     choose: ChooseToolset<C>,
@@ -82,7 +82,7 @@ impl<C> ToolsetOptions<C> {
         Self { labels: None, rule: ApprovalRule::default() }
     }
 
-    /// Sets the trust labels of all tools in the set. They replace the labels that [`Toolset::labels`] returns.
+    /// Sets the trust labels of all tools in the set. These labels replace those that [`Toolset::labels`] returns.
     pub fn labels(self, labels: TrustLabels) -> Self {
         Self { labels: Some(labels), ..self }
     }

@@ -44,8 +44,8 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
-    /// Returns the trust labels of the tool. They say if the tool reads private data, reads untrusted text, or sends
-    /// data. Defaults to no labels.
+    /// Returns the trust labels of the tool. The labels say if the tool reads private data, reads untrusted text, or
+    /// sends data. Defaults to no labels.
     fn labels(&self) -> TrustLabels {
         TrustLabels::NONE
     }
@@ -111,7 +111,7 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
 }
 
 /// A tool whose spec does not depend on a state and a context. `#[tool]` implements this trait, and
-/// [`tools!`](crate::tools) lists such specs.
+/// [`tools!`](crate::tools) returns the specs of such tools.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",

@@ -104,9 +104,9 @@ pub trait Toolset: Send + Sync + 'static {
 
     /// Calls a tool.
     ///
-    /// To ask a question, call [`Run::interrupt`] and return its error. After the answer, the tool is called again and
-    /// [`Run::interrupt`] returns the answer. Put side effects before the question in a [`Run::step`], so that they do
-    /// not happen twice.
+    /// To ask a question, call [`Run::interrupt`] and return its error. After the answer, the agent calls the tool
+    /// again and [`Run::interrupt`] returns the answer. If the tool has side effects before the question, put them in a
+    /// [`Run::step`], so that they do not happen twice.
     ///
     /// Cancel safety: the future is dropped if the run is cancelled.
     ///

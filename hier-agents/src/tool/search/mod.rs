@@ -53,7 +53,8 @@ const TEXT_WEIGHT: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSearch {
-    /// The number of tools up to which the agent sends all tools. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    /// The maximum number of tools that the agent sends without a search. If the agent has more tools, the model must
+    /// search for them. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     pub above: usize,
     /// The maximum number of tools that a search returns. Defaults to [`DEFAULT_SEARCH_RESULTS`].
     pub results: usize,
@@ -65,8 +66,8 @@ impl ToolSearch {
         Self { above: DEFAULT_SEARCH_ABOVE, results: DEFAULT_SEARCH_RESULTS }
     }
 
-    /// Sets the number of tools up to which the agent sends all tools. Subagents and built-in tools do not count. With
-    /// 0, the model must search for every tool. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    /// Sets the maximum number of tools that the agent sends without a search. If the agent has more tools, the model
+    /// must search for them. Subagents and built-in tools do not count. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     #[must_use]
     pub fn above(self, above: usize) -> Self {
         Self { above, ..self }
