@@ -32,7 +32,7 @@ use hier_spec::GraphSpec;
 
 pub use request::{REQUEST, on_request};
 
-/// Draws a graph, as Mermaid, DOT or SVG text.
+/// Methods that draw a graph as Mermaid, DOT or SVG text.
 ///
 /// ```
 /// use hier_core::prelude::*;

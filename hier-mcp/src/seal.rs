@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// A key with which a server encrypts the state of open calls, and with which a client encrypts stored tokens. All
+/// A key for encryption. A server encrypts the state of open calls with its key, and a client encrypts stored tokens. All
 /// processes that serve the same threads or use the same tokens need the same key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);

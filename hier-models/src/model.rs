@@ -72,9 +72,9 @@ impl Model {
         Self::of_provider(wire::RESPONSES, name.into())
     }
 
-    /// Creates a model from a deployment of an Azure OpenAI resource, such as `https://NAME.openai.azure.com`. The key
-    /// defaults to the environment variable `AZURE_OPENAI_API_KEY`. For Microsoft Entra ID, use
-    /// [`token_with`](Self::token_with).
+    /// Creates a model from a deployment of an Azure OpenAI resource. `resource` is the URL of the resource, such as
+    /// `https://NAME.openai.azure.com`. `deployment` is the name of the deployment. The key defaults to the environment
+    /// variable `AZURE_OPENAI_API_KEY`. For Microsoft Entra ID, use [`token_with`](Self::token_with).
     ///
     /// The model uses the chat completions of Azure's version 1 API. hier knows the properties of a model by its name.
     /// If the deployment has another name than its model, set [`with_context_tokens`](Self::with_context_tokens) and

@@ -246,7 +246,7 @@ impl McpClientBuilder {
     }
 
     /// Sets the model for the server's sampling requests (`sampling/createMessage`). Without a model, the client does
-    /// not offer sampling to the server. In a run with a checkpointer, the client refuses requests for a model from
+    /// not offer sampling to the server. In a run with a checkpointer, the client refuses sampling requests of
     /// servers with an older protocol.
     ///
     /// Set a model only for trusted servers: the server decides about the messages that the model receives, and you pay
@@ -256,7 +256,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the folders that the client lists if the server asks for them (`roots/list`), as `file:` URLs.
+    /// Sets the folders, as `file:` URLs. The client returns these URLs if the server asks for its roots (`roots/list`).
     pub fn roots<R: Into<String>>(mut self, roots: impl IntoIterator<Item = R>) -> Self {
         self.options.roots = roots.into_iter().map(Into::into).collect();
         self

@@ -91,8 +91,8 @@ impl McpAuthBuilder {
     }
 
     /// Allows authorization servers at addresses in a private network, even if the MCP server is at a public address.
-    /// By default, this is an error, because a public server could otherwise use the client to send requests into the
-    /// private network.
+    /// By default, such an authorization server is an error, because a public MCP server could otherwise use the client
+    /// to send requests into the private network.
     pub fn allow_private_addresses(mut self) -> Self {
         self.options.allows_private = true;
         self

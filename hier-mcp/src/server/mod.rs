@@ -212,9 +212,10 @@ impl McpServer {
         self
     }
 
-    /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`. By default, only
-    /// pages from any port of `http://localhost`, `http://127.0.0.1` and `http://[::1]` may use the server. If
-    /// [`hosts`](Self::hosts) is set, the default allows no pages.
+    /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`.
+    ///
+    /// By default, pages from `http://localhost`, `http://127.0.0.1` and `http://[::1]` may use the server, at any port.
+    /// If [`hosts`](Self::hosts) is set, no pages may use the server by default.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
@@ -303,8 +304,9 @@ impl McpServer {
         self.serve_on(listener, stop).await
     }
 
-    /// Serves over HTTP on a listener that is already bound. As for [`serve`](Self::serve), an address that other
-    /// machines can reach requires a token or [`without_auth`](Self::without_auth).
+    /// Serves over HTTP on a listener that is already bound, until `stop` is cancelled. If other machines can reach the
+    /// address of the listener, set a [`bearer`](Self::bearer) token or call [`without_auth`](Self::without_auth).
+    /// Otherwise this method fails.
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;
