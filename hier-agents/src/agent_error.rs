@@ -2,7 +2,7 @@
 
 use crate::price::UnknownPrice;
 
-/// The error of a run whose root agent received no usable reply from its model in all
+/// The error of a run whose root agent failed because its model gave no usable reply in any of the
 /// [`attempts`](crate::AgentBuilder::attempts). If a subagent receives no usable reply, the run does not fail: the
 /// supervisor receives the reason as the subagent's report and continues.
 ///

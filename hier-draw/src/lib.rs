@@ -9,12 +9,12 @@
 //! * Several edges from one node to another are drawn as one line. If one of these edges is always followed, the line
 //!   is solid. Otherwise the line is dashed and has the labels of all arms.
 //! * A node without outgoing edges is drawn with an edge to END.
-//! * A nested graph is drawn inside a frame, at any depth. If no edge of a nested graph leads to END, it is drawn as a
-//!   plain node.
+//! * A nested graph is drawn inside a frame, at any depth. If no edge of a nested graph leads to END, the nested graph
+//!   is drawn as a plain node without a frame.
 //! * The START of a nested graph is omitted if exactly one edge leaves it, and if this edge leads to the only node
 //!   without another predecessor. The END is omitted if exactly one edge leads to it, and if this edge comes from the
-//!   only node without another successor. If a START or END is not omitted, the edges from and to the nodes outside the
-//!   nested graph are connected to it.
+//!   only node without another successor. Otherwise the START or END is drawn, and the edges from and to the nodes
+//!   outside the nested graph are connected to it.
 //!
 //! In SVG and DOT, a node has a tooltip with the channels that it reads and writes, as far as its types show them.
 //!
@@ -60,8 +60,8 @@ pub trait Draw {
     ///
     /// * A node is a `g` of the class `node`. START and END also have the class `terminal`.
     /// * A nested graph is a `g` of the class `frame`.
-    /// * An edge has the class `edge`, the label of an edge the class `label`, and the white background of the picture
-    ///   the class `ground`.
+    /// * An edge has the class `edge`, and its label has the class `label`.
+    /// * The white background of the picture has the class `ground`.
     ///
     /// Each `g` of a node or a frame has the attribute `data-path`. Its value is a JSON list of the names on the path
     /// from the root graph.

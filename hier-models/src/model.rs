@@ -202,7 +202,7 @@ impl Model {
     /// | OpenAI | true from `gpt-4o` on |
     /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on; on Bedrock, false for Opus 4.1 and Fable 5 |
     /// | Gemini | true from 3 on |
-    /// | `OpenRouter`, Ollama, [URLs](Self::at) | false, because such servers may accept either tools or a schema |
+    /// | `OpenRouter`, Ollama, [URLs](Self::at) | false, because such servers may reject a request with both tools and a schema |
     ///
     /// The schemas of some providers cannot describe every type. For such a type, an agent offers the tool even if
     /// `native` is true:

@@ -30,10 +30,10 @@ use super::{Pattern, Redactor};
 /// # }
 /// ```
 ///
-/// | place | redacted |
+/// | data | redacted parts |
 /// |---|---|
 /// | requests | Instructions, conversation and tool results. |
-/// | replies | Text, reasoning and tool arguments. A tool therefore receives the mark. While text is streamed, the layer holds back the possible beginning of a secret ([`Find::open`]). Arguments are streamed when they are complete. |
+/// | replies | Text, reasoning and tool arguments. A tool therefore receives the mark instead of the secret. While text is streamed, the layer holds back the possible beginning of a secret ([`Find::open`]). Arguments are streamed when they are complete. |
 /// | stored data | Replies, tool results, records of `#[tool(step)]`, and messages that tools and layers add to conversations. |
 /// | errors and logs | The texts of errors of models and tools, and logs about these errors. |
 ///

@@ -60,7 +60,7 @@ pub struct BaseState {
     /// The arguments with which the supervisor's model called this agent. Read them with [`args`](Self::args).
     pub current_agent_args: Map<String, Value>,
     /// The agent's report: the text that it returns when its turn ends. The report of an `Agent` is its last reply, or
-    /// its typed answer as JSON.
+    /// its typed answer as JSON. During the turn, this channel can contain the report of a subagent.
     pub current_agent_report: String,
     /// The internal state of the agent's turn. To find out how the turn ended, use [`ending`](Self::ending).
     pub agent_turn: AgentTurn,

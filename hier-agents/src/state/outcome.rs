@@ -9,8 +9,8 @@ pub trait AgentOutcome {
     /// to a question.
     fn ending(&self) -> Option<&AgentEnd>;
 
-    /// Returns the text with which the agent's last turn ended: the model's last reply, a typed answer as JSON, or a
-    /// report. Empty before the first turn has ended.
+    /// Returns the text with which the agent's turn ended: the model's last reply, a typed answer as JSON, or a report.
+    /// Before the turn has ended, the text is empty or the report of a subagent.
     fn text(&self) -> &str;
 }
 

@@ -16,7 +16,7 @@ pub struct CallCounts {
 
 /// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
 ///
-/// The channel `progress` has this type. The hierarchy writes the channel when it calls a subagent and when the call
+/// The channel `progress` has this type. A supervisor writes the channel when it calls a subagent and when the call
 /// ends. A write replaces the entry of an agent if one of the two new counts is higher.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
