@@ -176,9 +176,9 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.system = Some(text.into()))
     }
 
-    /// Sets the tools that the model may call. Pass `tools![lookup, refund]` or a list of [`ToolSpec`]s. The request does
-    /// not run the tools. Read the model's calls from the reply with [`Message::tool_calls`](crate::Message::tool_calls),
-    /// or route to a `tools![…]` node, which makes the calls.
+    /// Sets the tools that the model may call. Pass `tools![lookup, refund]` or a list of [`ToolSpec`]s. The request
+    /// does not run the tools. Read the model's calls from the reply with
+    /// [`Message::tool_calls`](crate::Message::tool_calls), or route to a `tools![…]` node, which makes the calls.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         self.set(|prepared| prepared.request.tools = tools.into())
     }

@@ -61,8 +61,8 @@ macro_rules! server_settings {
             self.with(|server| server.key = $crate::key::ApiKey::Fetched(source))
         }
 
-        /// Adds a header to each request, and replaces an earlier header with the same name. Errors and logs do not show
-        /// the header's value.
+        /// Adds a header to each request, and replaces an earlier header with the same name. Errors and logs do not
+        /// show the header's value.
         ///
         /// If HTTP does not allow the name or the value, the first request fails.
         pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {

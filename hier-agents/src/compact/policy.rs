@@ -27,9 +27,9 @@ use crate::model::{ChatModel, ChooseModel};
 /// that the provider reported with its last reply, plus an estimate for later messages.
 ///
 /// **Always sent.** The layer always sends system messages, the first user message, messages to which the model has not
-/// replied, and, in an `Agent`, the last user message. It never separates a call from its result. If a
-/// message contains reasoning, the layer sends the message unchanged or not at all. If the system messages alone are
-/// too long, the provider returns an error.
+/// replied, and, in an `Agent`, the last user message. It never separates a call from its result. If a message contains
+/// reasoning, the layer sends the message unchanged or not at all. If the system messages alone are too long, the
+/// provider returns an error.
 ///
 /// **Summaries.** A summary is sent as a user message. The request for a summary is not streamed to clients. The
 /// request is a durable [step](hier_core::Run::step), so a run that resumes after a crash does not pay for the summary

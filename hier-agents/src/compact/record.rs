@@ -76,8 +76,8 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position after the first `place` messages. System messages and rejected replies do not count: the
-    /// position refers to the last other message. Returns `None` if there is no such message or if it has no id.
+    /// Returns the position after the first `place` messages of the conversation. Returns `None` if all of these
+    /// messages are system messages or rejected replies, or if the last of the other messages has no id.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);

@@ -54,8 +54,8 @@ impl<'a, S, C> CallSite<'a, S, C> {
         self.state
     }
 
-    /// Returns the run. A layer can use the run to read the context and the configuration, to make durable steps, and to
-    /// emit events.
+    /// Returns the run. A layer can use the run to read the context and the configuration, to make durable steps, and
+    /// to emit events.
     pub fn run(&self) -> &'a Run<C> {
         self.run
     }

@@ -42,8 +42,8 @@ impl MessagesState {
         &self.base.messages
     }
 
-    /// Returns the text with which the agent's turn ended: the model's last reply, or a typed answer as JSON. Before the
-    /// turn has ended, the text is empty or the report of a subagent.
+    /// Returns the text with which the agent's turn ended: the model's last reply, or a typed answer as JSON. Before
+    /// the turn has ended, the text is empty or the report of a subagent.
     pub fn text(&self) -> &str {
         &self.base.current_agent_report
     }

@@ -12,8 +12,8 @@ use hier_checkpoint::message::Places;
 /// A TODO list: items in the order in which they were added, each open or done. Clones are cheap.
 ///
 /// A channel of this type merges writes by item. If the list already contains an item of a write, the write replaces
-/// the status of the item. The channel adds new items at the end. The JSON form is an object with the items as keys. The
-/// value is `true` for an item that is done.
+/// the status of the item. The channel adds new items at the end. The JSON form is an object with the items as keys.
+/// The value is `true` for an item that is done.
 ///
 /// ```
 /// use hier_agents::TodoList;

@@ -256,7 +256,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the folders, as `file:` URLs. The client returns these URLs if the server asks for its roots (`roots/list`).
+    /// Sets the folders, as `file:` URLs. The client returns these URLs if the server asks for its roots
+    /// (`roots/list`).
     pub fn roots<R: Into<String>>(mut self, roots: impl IntoIterator<Item = R>) -> Self {
         self.options.roots = roots.into_iter().map(Into::into).collect();
         self

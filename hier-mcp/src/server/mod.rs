@@ -214,8 +214,8 @@ impl McpServer {
 
     /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`.
     ///
-    /// By default, pages from `http://localhost`, `http://127.0.0.1` and `http://[::1]` may use the server, at any port.
-    /// If [`hosts`](Self::hosts) is set, no pages may use the server by default.
+    /// By default, pages from `http://localhost`, `http://127.0.0.1` and `http://[::1]` may use the server, at any
+    /// port. If [`hosts`](Self::hosts) is set, no pages may use the server by default.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
