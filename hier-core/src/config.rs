@@ -171,8 +171,8 @@ impl Config {
         self
     }
 
-    /// Adds the events of subgraphs to a stream. Each of these events has the namespace of its subgraph. Defaults to
-    /// false.
+    /// If `subgraphs` is true, a stream of the run also contains the events of subgraphs. An event of a subgraph has
+    /// the namespace of the subgraph. Defaults to false.
     #[must_use]
     pub fn stream_subgraphs(mut self, subgraphs: bool) -> Self {
         self.stream_subgraphs = subgraphs;
@@ -188,8 +188,9 @@ impl Config {
         self
     }
 
-    /// Selects a subgraph, to read or update its state. The namespace is the path of the subgraph in the thread, and
-    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains it. Defaults to the root graph.
+    /// Selects a subgraph, to read or update its state. The namespace is the path of the subgraph in the thread.
+    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains a configuration with this namespace. Defaults to
+    /// the root graph.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
@@ -298,8 +299,8 @@ impl Config {
         self.when_running
     }
 
-    /// Sets the name of this run for error messages. If another run is refused because this run holds the thread, its
-    /// error [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) contains the name.
+    /// Sets the name of this run for error messages. While this run holds the thread, a run that cannot claim the
+    /// thread fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy). This error contains the name.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();

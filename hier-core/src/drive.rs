@@ -27,7 +27,8 @@ pub struct Settings {
     pub checkpoint: Option<Uuid>,
     /// The namespace of the selected subgraph. Empty for the root graph.
     pub namespace: String,
-    /// The reaction to another run that holds the thread. `None` selects the default of the call.
+    /// The reaction to another run that holds the thread. `None` selects a default that depends on the input. See
+    /// [`Config::when_running`].
     pub when_running: Option<WhenRunning>,
     /// The number of tasks that may run concurrently in a superstep. `None` means no limit.
     pub max_concurrency: Option<usize>,
@@ -41,10 +42,10 @@ pub struct Settings {
     metadata: Map<String, Value>,
     interrupt_before: Option<Vec<String>>,
     interrupt_after: Option<Vec<String>>,
-    /// The context in the request: [`RunContext::context`](crate::graph::RunContext::context).
+    /// The context in the client's request. See [`RunContext::context`](crate::graph::RunContext::context).
     #[serde(default)]
     pub context: Value,
-    /// The value of `config.configurable` in the request.
+    /// The value of `config.configurable` in the client's request.
     #[serde(default)]
     pub configurable: Map<String, Value>,
 }
@@ -100,11 +101,11 @@ pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
-/// Adds two options of a worker: a token that marks a cancellation as a pause, and the maximum number of attempts for
-/// detached subagents.
+/// Adds two options of a worker to `config`. The token `pause` marks a cancellation as a pause. `max_attempts` is the
+/// maximum number of attempts for a detached subagent.
 ///
-/// Cancel the token before the token of the run if another run will continue this run. The run then stops without the
-/// cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
+/// If another run will continue this run, cancel `pause` first, and then the cancellation token of the run. The run
+/// then stops without the cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
 pub fn for_worker(mut config: Config, pause: CancellationToken, max_attempts: u32) -> Config {
     config.pauses.push(pause);
     config.max_attempts = max_attempts;

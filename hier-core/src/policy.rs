@@ -31,7 +31,7 @@ pub enum PartialStep {
 pub enum PartialStepEnd {
     /// The run has executed the single task, and its result is stored.
     TaskStored,
-    /// The run has executed the remaining tasks. It executes all tasks of later supersteps.
+    /// The run has executed the tasks of the superstep that had no stored result.
     StepRan,
     /// Other runs had stored the results of all tasks, so this run executed no task and only applied their writes.
     StepOnlyApplied,
@@ -47,7 +47,7 @@ pub struct StoppedClock {
     pub node: [u8; 6],
 }
 
-/// The point at which the run that this run continues was paused.
+/// The point at which the earlier run paused, if this run continues an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausedRun {
     /// The run does not continue a paused run.
@@ -78,8 +78,8 @@ pub struct PlannedTask {
 
 /// Decides where a run pauses, and which tasks of a superstep run elsewhere.
 ///
-/// A `namespace: &[String]` is the path from the root graph to a subgraph, and is empty for the root graph. The default
-/// methods behave like a run without a policy.
+/// A `namespace: &[String]` is the path from the root graph to a subgraph, and is empty for the root graph. With the
+/// default methods, a run behaves as if it had no policy.
 pub trait StepPolicy: fmt::Debug + Send + Sync {
     /// Returns the fixed time from which the engine makes the ids of checkpoints in this namespace. Returns `None` to
     /// use the system clock, which is the default.
@@ -88,14 +88,14 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the point at which the run that this run continues was paused.
+    /// Returns the point at which the earlier run paused, if this run continues an earlier run.
     fn continues(&self) -> PausedRun {
         PausedRun::None
     }
 
-    /// Returns the number of the last superstep that a graph may run. The argument `last_step` is the limit that
-    /// follows from the recursion limit of this run alone. A policy can return the limit of the first run instead, so
-    /// that all parts of a run share one limit.
+    /// Returns the number of the last superstep that a graph may run. The argument `last_step` is the number that
+    /// follows from the recursion limit of this run alone. If this run continues a paused run, the policy can return
+    /// the number of the earlier run, so that both runs together share one limit.
     fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
         let _ = (namespace, entry);
         last_step

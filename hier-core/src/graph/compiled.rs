@@ -58,7 +58,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
     /// The channels that the graph reads and writes, for the checks of an outer graph.
     #[doc(hidden)]
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
-    /// The data that the graph may read and send, from the labels of its tools.
+    /// The data that the graph may read and send, according to the trust labels of its tools.
     const TRUST: GraphTrust = GraphTrust::NONE;
     /// The questions that the graph and its subgraphs can ask.
     #[doc(hidden)]

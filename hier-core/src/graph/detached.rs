@@ -37,8 +37,9 @@ where
     ///
     /// # Errors
     ///
-    /// Fails without a checkpointer, if the thread cannot be read or written, and with [`RunError::Cancelled`]. The
-    /// failure of a subagent is not an error: its agent receives the reason.
+    /// Fails without a checkpointer, or if the thread cannot be read or written. Fails with [`RunError::Cancelled`] if
+    /// the token of [`Config::cancel`](crate::Config::cancel) is cancelled. The failure of a subagent is not an error
+    /// of the request: the agent of the subagent receives the reason.
     pub fn continue_detached(
         &self,
         thread: impl Into<String>,

@@ -30,9 +30,9 @@ impl GraphFlow {
         }
     }
 
-    /// Returns the name of a channel that the graph reads without writing it, if the outer state does not have this
-    /// channel. Returns `None` if the outer state has all such channels. `outer` contains the channels of the outer
-    /// state.
+    /// Returns the name of a channel that the graph needs and that `outer` does not contain. `outer` contains the
+    /// channels of the outer state. The graph needs a channel if its nodes read the channel, no node writes it, and it
+    /// has no initial value. Returns `None` if no such channel is missing.
     pub const fn lacks(&self, outer: &Table) -> Option<&'static str> {
         let Some(channels) = self.channels else { return None };
         let mut needs = self.node.reads;

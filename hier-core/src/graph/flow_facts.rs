@@ -62,7 +62,8 @@ impl<S: State, C> NodeInfo<S, C> {
     }
 }
 
-/// The channels that the `N` nodes of a graph read and write. `graph!` uses it to check the graph at compile time.
+/// The channels that the `N` nodes of a graph read and write. `graph!` uses this type to check the graph at compile
+/// time.
 #[derive(Debug)]
 pub struct FlowFacts<const N: usize> {
     channels: Table,
@@ -217,9 +218,9 @@ impl<const N: usize> FlowFacts<N> {
         false
     }
 
-    /// Makes the compilation fail for two mistakes of the node with this index. First, it and another node of the same
-    /// superstep can write a channel without a reducer. Second, it reads a channel that neither the input nor a node
-    /// writes.
+    /// Makes the compilation fail for two mistakes of the node with this index. First, the node and another node of the
+    /// same superstep can write the same channel, and the channel has no reducer. Second, the node reads a channel that
+    /// neither the input nor any node writes.
     #[track_caller]
     pub const fn check(&self, node: usize) {
         let plain = plain(&self.channels);

@@ -114,8 +114,8 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the graph has no `inbox` channel for the message, or if the channel does not accept its value. Also
-    /// fails for a thread of another graph, and if the inbox would exceed
+    /// For a message, fails if the graph has no `inbox` channel, or if this channel does not accept the value. For
+    /// messages and signals, fails if the thread belongs to another graph, or if the inbox would exceed
     /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES).
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<ThreadMessage>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
@@ -143,12 +143,13 @@ where
     /// Deletes a message or a signal from the inbox. This is necessary if the value of a signal has the wrong type,
     /// because every run that receives the signal fails. The error of such a run contains the id.
     ///
-    /// Returns false if the inbox does not contain the message. Sending a message with the same id again has no effect.
+    /// Returns false if the inbox does not contain the message. The thread remembers the id of a deleted message: if a
+    /// program sends another message with this id, the thread ignores the new message.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run. To take over
-    /// the thread or to wait for it instead, set [`Config::when_running`].
+    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if a run holds the thread. To take over the
+    /// thread or to wait for it instead, set [`Config::when_running`].
     ///
     /// ```
     /// # use hier_core::prelude::*;

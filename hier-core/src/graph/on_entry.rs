@@ -35,7 +35,8 @@ impl<S: Values, C> Site<S, C> {
     }
 }
 
-/// The payload of a function that runs when a graph is entered or left.
+/// A payload marker of functions that can be `on_entry` or `on_exit`. Such a function must not require the payload of a
+/// Send or the error of a node.
 #[diagnostic::on_unimplemented(
     message = "`on_entry` and `on_exit` cannot take a `Sent<…>` or a `Failure`",
     label = "takes a `Sent<…>` or a `Failure`",

@@ -67,8 +67,9 @@ where
     /// configuration that selects the new checkpoint.
     ///
     /// The update is attributed to the node that ran last, and the edges of this node are followed. To attribute the
-    /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). This call is required if
-    /// several nodes ran in the last superstep, or if several edges led to the only node that ran.
+    /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). You must name the node with
+    /// `as_node` if several nodes ran in the last superstep. This also applies if only one node ran, but several edges
+    /// had triggered it at once.
     ///
     /// As in LangGraph, the update drops the superstep in progress, including the results of tasks that have ended. If
     /// the configuration selects an earlier checkpoint, the update starts a new branch of the history at this

@@ -14,8 +14,8 @@ use crate::runs::overlay;
 
 pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 
-/// A wrapper around a checkpointer that the engine uses for all calls. If a call panics, it returns
-/// [`SaverError::Panicked`].
+/// A wrapper around a checkpointer that the engine uses for all calls. If the checkpointer panics during a call, the
+/// call returns [`SaverError::Panicked`].
 #[derive(Clone)]
 pub struct Saver {
     saver: Arc<dyn Checkpointer>,

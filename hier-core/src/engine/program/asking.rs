@@ -216,9 +216,10 @@ impl<C> Run<C> {
     /// To answer, run the thread again with [`Command::resume`](crate::graph::Command::resume). The node then runs
     /// again from its start, and this call returns the answer.
     ///
-    /// An answer belongs to one question. The value or the [key](Interrupt::key) of a question identifies it. If a task
-    /// asks equal questions, they are numbered in the order in which the task asks them. If the node asks a different
-    /// question when it runs again, that question needs its own answer.
+    /// An answer belongs to one question. The engine identifies a question by its [key](Interrupt::key) or, without a
+    /// key, by its value. If a task asks equal questions, the engine numbers them in the order in which the task asks
+    /// them. When the node runs again, the n-th of them receives the answer to the n-th. If the node then asks a
+    /// different question, that question needs its own answer.
     ///
     /// Without a checkpointer, the run cannot be resumed. To limit the wait, use [`Interrupt::until`].
     ///

@@ -28,11 +28,12 @@ pub(crate) struct Attachments {
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// The result of a background run, in the form that its `end` function returned.
+/// The result of a background run. The caller that started the run passed a function `end`, which made this value from
+/// the outcome.
 pub type BackgroundEnd = Arc<dyn Any + Send + Sync>;
 
-/// The background runs that a run and its subgraphs have started in this process. The id of its thread identifies a
-/// background run.
+/// The background runs that a run and its subgraphs have started in this process. Each background run has its own
+/// thread, whose id identifies the run.
 #[derive(Default)]
 pub struct BackgroundRuns {
     attached: Attachments,

@@ -196,9 +196,9 @@ impl<S: Values> Command<S> {
     ///
     /// Use [`Self::answers`] instead if several questions are open, or if a client may send the same answer twice.
     ///
-    /// If the thread stopped before its next tasks asked anything, for example at a breakpoint, the first question that
-    /// one of these tasks asks receives the answer. In any other case, an answer without an open question fails with
-    /// [`RunError::Answer`](crate::RunError::Answer).
+    /// A thread can stop before its next tasks have asked a question, for example at a breakpoint. The answer then goes
+    /// to the first question that one of these tasks asks. In all other cases, the run fails with
+    /// [`RunError::Answer`](crate::RunError::Answer) if no question is open.
     ///
     /// ```
     /// use hier_core::prelude::*;
@@ -241,9 +241,9 @@ impl<S: Values> Command<S> {
         self
     }
 
-    /// Addresses the command to the parent graph. If a node of a subgraph returns such a command, the subgraph ends and
-    /// its writes are dropped. The parent graph then applies the command as if the node that runs the subgraph had
-    /// returned it. `Child` is the state of the subgraph.
+    /// Addresses the command to the parent graph. If a node of a subgraph returns such a command, the subgraph ends,
+    /// and the engine drops the writes of the subgraph. The parent graph then applies the command as if the node that
+    /// runs the subgraph had returned it. `Child` is the state of the subgraph.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }

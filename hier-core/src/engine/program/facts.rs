@@ -85,8 +85,8 @@ impl Default for Exits {
 }
 
 impl Exits {
-    /// Returns the nodes in both lists. If [`chosen`](Self::chosen) is `None`, returns only those in
-    /// [`always`](Self::always).
+    /// Returns the nodes in [`always`](Self::always), and then those in [`chosen`](Self::chosen), if it is not `None`.
+    /// A node in both lists appears twice.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
     }
@@ -101,7 +101,7 @@ pub struct InnerFacts {
     pub checkpoints: Checkpoints,
     /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,
-    /// True if a route of the outer graph sends a payload to this node.
+    /// True if a route of the outer graph sends payloads to the node that runs the subgraph.
     pub is_sent: bool,
     /// The options that decide which values the subgraph receives and returns. Empty if the subgraph and the outer
     /// graph share one state.

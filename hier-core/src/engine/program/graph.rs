@@ -61,7 +61,7 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
-    /// The data that the graph may read and send, from the labels of its tools.
+    /// The data that the graph may read and send, according to the trust labels of its tools.
     pub trust: hier_spec::trust::GraphTrust,
     /// The declared questions of the graph and of all graphs within it.
     pub(crate) questions: QuestionFacts,

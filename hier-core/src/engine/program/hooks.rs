@@ -21,8 +21,9 @@ pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Syn
 /// graph.
 pub type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
 
-/// The background runs of a graph that continue after the run that started them. The state of the graph contains a
-/// record of each such run until a later run of the graph has collected its result.
+/// The detached runs of a graph. A detached run is a background run that continues after the run that started it has
+/// ended. The state of the graph contains a record of each detached run until a later run of the graph has collected
+/// the result.
 pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Returns the names of the graphs that the detached runs execute.
     fn graphs(&self) -> Vec<String>;
@@ -31,7 +32,7 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     fn names(&self, state: &S) -> Vec<String>;
 
     /// Starts the detached run with this name, or continues it. The `task` contains the state of the graph that started
-    /// the run. If the state has no such run, does nothing.
+    /// the detached run. If this state has no record of the name, the method does nothing.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl<S: Values, C> Hooks<S, C> {
         Self { layers, scope, prepare: Some(prepare), ..Self::default() }
     }
 
-    /// Sets the background runs of the graph that continue after the run that started them.
+    /// Sets the [`DetachedRuns`] of the graph.
     #[must_use]
     pub fn detached(self, runs: Arc<dyn DetachedRuns<S, C>>) -> Self {
         Self { detached: Some(runs), ..self }

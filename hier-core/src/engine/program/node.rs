@@ -143,8 +143,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// Sets the function that returns the [cache](Self::cache) key of a task. Tasks with equal keys share a result. An
     /// error of the function fails the node. Has no effect without `cache`.
     ///
-    /// By default, results for which the node read the context or the configuration are not cached. They are cached if
-    /// the function reads one of them, too.
+    /// By default, the engine does not cache a result if the node read the context or the configuration of the run. If
+    /// the function `key` also reads the context or the configuration, the engine caches such results.
     ///
     /// ```
     /// use std::time::Duration;

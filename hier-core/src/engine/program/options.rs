@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// The kind of checkpoints of a subgraph in a thread.
+/// The way in which the checkpoints of a thread store the state of a subgraph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checkpoints {
     /// Each call of the subgraph starts with a new state. If a later run repeats an interrupted call, the call
@@ -81,8 +81,8 @@ impl From<u32> for Retry {
 ///
 /// * errors;
 /// * results for which the node or its subgraph used an answer to a question;
-/// * results for which the node read the context or the configuration, unless the `cache_key` function also reads one
-///   of them.
+/// * results for which the node read the context or the configuration of the run. If the `cache_key` function also
+///   reads the context or the configuration, these results are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The time for which a result is reused.

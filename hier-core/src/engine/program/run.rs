@@ -244,12 +244,13 @@ impl<C> Run<C> {
         self.attempt
     }
 
-    /// Returns the number of supersteps that the run may still take, including the current one.
+    /// Returns the number of supersteps, including the current one, in which the run can still finish. If the number is
+    /// 0, the run cannot finish within the recursion limit.
     pub fn remaining_steps(&self) -> usize {
         self.remaining
     }
 
-    /// Returns true if the recursion limit allows no superstep after the current one.
+    /// Returns true in the last superstep in which the run can finish within the recursion limit.
     pub fn is_last_step(&self) -> bool {
         self.remaining == 1
     }

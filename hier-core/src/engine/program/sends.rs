@@ -87,7 +87,7 @@ impl ErasedRow for StoredRow {
     }
 }
 
-/// The payload of a Send, in a shared row.
+/// The payload of a Send. The payloads of one route are stored together in a row, and this value refers to one of them.
 #[derive(Clone)]
 pub struct SendArg {
     row: Arc<dyn ErasedRow>,

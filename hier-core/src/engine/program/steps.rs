@@ -73,8 +73,9 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// Runs a step like [`Run::step`], but the name together with a hash of `arguments` identifies the step. Use it if
-    /// the order of calls with the same name may change. The order of the keys of a map does not change the hash.
+    /// Runs a step like [`Run::step`], but the name together with a hash of `arguments` identifies the step. Use this
+    /// method if the order of calls with the same name may change. The order of the keys of a map does not change the
+    /// hash.
     ///
     /// ```
     /// # use hier_core::prelude::*;

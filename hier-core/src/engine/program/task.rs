@@ -55,7 +55,7 @@ impl<S: Values, C> Task<S, C> {
         &self.state
     }
 
-    /// Returns the data that the graph may read and send, from the labels of its tools.
+    /// Returns the data that the graph may read and send, according to the trust labels of its tools.
     #[doc(hidden)]
     pub fn trust(&self) -> hier_spec::trust::GraphTrust {
         self.graph.trust

@@ -19,9 +19,9 @@ impl<C> Run<C> {
     ///   [`QuestionKind::Timer`](crate::QuestionKind::Timer). When the time has come, a
     ///   [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()` continues the thread.
     ///
-    /// A sleep never ends early, but may end late. If a task sleeps several times, the engine numbers the sleeps in
-    /// their order. When the task runs again, it must sleep in the same order. Without a checkpointer, the run keeps
-    /// running for a wait of any length.
+    /// A sleep never ends early, but may end late. If a task sleeps several times, the engine numbers the sleeps in the
+    /// order in which they begin. When the task runs again, it must begin its sleeps in the same order, because the
+    /// n-th sleep uses the n-th stored time. Without a checkpointer, the run keeps running for a wait of any length.
     ///
     /// # Errors
     ///

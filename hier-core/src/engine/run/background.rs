@@ -23,7 +23,8 @@ use crate::state::Values;
 pub struct BackgroundStart<T> {
     /// The id of the run's thread.
     pub thread: Arc<str>,
-    /// The last segment of the namespace of the run's events. It names the node and the task that started the run.
+    /// The last segment of the namespace that events of the background run have. The segment names the node and the
+    /// task that started the run.
     pub segment: String,
     /// The initial state of a new thread. If the thread is stored, the run uses the channels of the thread, and takes only
     /// the channels that the thread lacks from this state.
@@ -48,8 +49,9 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         background::thread_of(thread, name).into()
     }
 
-    /// Starts or continues a background run. Does nothing if this run already executes it. The function `end` converts
-    /// the outcome for [`BackgroundRuns`](crate::internals::BackgroundRuns).
+    /// Starts or continues the background run on the thread `start.thread`. Does nothing if the run of `task` has
+    /// already started a background run on this thread. The function `end` converts the outcome for
+    /// [`BackgroundRuns`](crate::internals::BackgroundRuns).
     ///
     /// # Errors
     ///
@@ -116,7 +118,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
     }
 
     /// Sends a message to the inbox of a background run. If the thread has already received a message with this id, the
-    /// second message is ignored. Returns false if the graph cannot receive this message.
+    /// inbox ignores the new message. Returns false if the graph has no inbox that accepts `message`, or if there is no
+    /// saver.
     pub async fn send_to_background<S: Values>(
         &self,
         task: &Task<S, C>,
@@ -151,7 +154,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
     }
 
-    /// Returns true if the background run on this thread would end at once when it continues. This is so if it has
+    /// Returns true if continuing the background run on this thread would have no effect. This is so if the run has
     /// finished or failed, or if each of its next tasks waits for an answer.
     pub async fn background_stands_still<S: Values>(&self, task: &Task<S, C>, thread: &str) -> bool {
         let Some(saver) = task.run.shared.background.attachments().saver else { return false };
@@ -167,8 +170,9 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
 }
 
 impl<C> Run<C> {
-    /// Returns true if background runs can continue after this run. This needs a checkpointer, the root graph, and a
-    /// thread that is not itself the thread of a background run. A later run of the thread then collects the results.
+    /// Returns true if background runs can continue after this run, so that a later run of the thread collects their
+    /// results. Three conditions apply: the graph has a checkpointer, the caller is a task of the root graph, and the
+    /// thread is not that of a background run.
     pub fn can_detach(&self) -> bool {
         let thread = self.shared.config.thread_id();
         self.shared.background.are_durable()
@@ -178,8 +182,8 @@ impl<C> Run<C> {
 }
 
 impl<T: Values, D> Program<T, D> {
-    /// Makes the conversation channel of the graph its inbox, if the graph has no inbox. Without a conversation,
-    /// returns the graph unchanged.
+    /// Returns the graph with its conversation as the `inbox` channel. Returns the graph unchanged if it already has an
+    /// inbox, or if its state has no conversation.
     #[must_use]
     pub fn with_inbox(self: &Arc<Self>) -> Arc<Self> {
         let conversation = || self.channels.iter().position(|channel| channel.name == hier_spec::trust::CONVERSATION);

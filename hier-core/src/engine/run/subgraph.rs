@@ -227,7 +227,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(())
     }
 
-    /// Converts the subgraph's writes to shared channels into writes of the outer graph. Drops the other writes.
+    /// Converts `returned`, the writes of the subgraph, to writes of the outer graph. Drops the writes to channels that
+    /// the outer graph does not have.
     #[doc(hidden)]
     pub fn hand_back<S: Values>(&self, task: &Task<S, C>, returned: impl IntoIterator<Item = T::Write>) -> Writes<S> {
         let mut writes = Writes::new();

@@ -61,7 +61,7 @@ pub enum Event<S: Values> {
     Message(Box<MessageChunk>),
     /// An event of a subgraph, as JSON.
     Nested(Nested),
-    /// A gap in the stream, because the consumer was too slow. The number is that of the dropped events.
+    /// A gap in the stream: the number of events that the stream dropped because the consumer was too slow.
     Lagged(usize),
 }
 

@@ -79,7 +79,8 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command::new(), Author::End)
     }
 
-    /// Creates an update that copies the checkpoint. The copy and the original have the same parent.
+    /// Creates an update that stores a copy of the thread's current or selected checkpoint. The copy and the original
+    /// have the same parent.
     pub fn copy() -> Self {
         Self::new(Command::new(), Author::Copy)
     }

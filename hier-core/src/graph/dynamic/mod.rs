@@ -87,7 +87,8 @@ pub trait DynGraph: DynGraphInfo {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
     /// Returns the state of a thread, like [`CompiledGraph::state`](super::CompiledGraph::state). If the configuration
-    /// has the namespace of a subgraph, like that in [`DynTask::state`], returns the state of the subgraph.
+    /// has the namespace of a subgraph, returns the state of the subgraph. [`DynTask::state`] contains such a
+    /// configuration.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ pub trait DynGraph: DynGraphInfo {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// Returns the ids of the threads of [detached](super::CompiledGraph::continue_detached) subagents. The list has
-    /// only those whose reports the agent on this thread has not collected.
+    /// Returns the thread ids of the [detached](super::CompiledGraph::continue_detached) subagents that the agent on
+    /// `thread` has started. Leaves out the subagents whose reports the agent has already collected.
     async fn detached(&self, saver: Arc<dyn Checkpointer>, thread: &str) -> Result<Vec<String>, RunError> {
         let _ = (saver, thread);
         Ok(Vec::new())
@@ -171,8 +172,9 @@ pub trait DynGraph: DynGraphInfo {
         })
     }
 
-    /// Returns true if a thread can be resumed at the time `now`. [`Inbox::due`](crate::checkpoint::Inbox::due) has
-    /// returned the thread before. The method also changes the time at which `due` returns the thread again:
+    /// Returns true if a thread can be resumed at the time `now`. Call this method for a thread that
+    /// [`Inbox::due`](crate::checkpoint::Inbox::due) has returned. The method also changes the time at which `due`
+    /// returns the thread again:
     ///
     /// * If the thread cannot be resumed, `due` returns it when its next timer is due or its signal arrives.
     /// * If the thread can be resumed and `again` is set, `due` returns it after the time `again`.
@@ -191,8 +193,7 @@ pub trait DynGraph: DynGraphInfo {
 /// A system outside this process that runs graphs, such as a cluster. `hier-server` accepts a runner, and
 /// `hier-restate` implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// Returns a graph that passes its runs to that system, which executes `graph`. The system knows the graph under
-    /// `name`.
+    /// Returns a graph whose runs this system executes. The system knows `graph` under the name `name`.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
@@ -218,7 +219,8 @@ pub struct GraphSchemas {
 /// The JSON Schemas of a declared question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionSchemas {
-    /// The schema of the question: an object with its name as `type`.
+    /// The schema of the question, which is an object. Its field `type` is `tool` for a client tool, and otherwise the
+    /// name of the question.
     pub question: Value,
     /// The schema of the answer.
     pub answer: Value,
