@@ -7,8 +7,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynCommand {
-    /// The answer to the only open question, or an object whose keys are ids of questions and whose values are answers.
-    /// `None` if the command answers no question.
+    /// The answer to the only open question, or an object of answers. The keys of such an object are ids of questions
+    /// or of client tool calls. `None` if the command answers no question.
     pub resume: Option<Value>,
     /// The ids in `resume` that belong to questions of client tools. If such a question is no longer open when the run
     /// starts, its answer is dropped. An answer to any other question that is no longer open is an error.

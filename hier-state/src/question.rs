@@ -30,8 +30,8 @@ pub struct Question {
     pub id: String,
     /// The names of the nodes from the root graph to the node that asks.
     pub path: Vec<String>,
-    /// The value of the question as JSON. For a declared question, this is an object with the name of the question as
-    /// `type`.
+    /// The value of the question as JSON. For a declared question, this is an object. Its field `type` is `tool` for a
+    /// client tool, and otherwise the name of the question.
     pub value: Value,
     /// The name of the question, if it is declared. `None` for a question from `Run::interrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

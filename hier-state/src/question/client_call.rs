@@ -42,21 +42,21 @@ pub fn is_question_id(key: &str) -> bool {
     key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the answers by the ids of questions. Returns `None` if `resume` is not an object with fields, or if one of
-/// its keys does not have the form of a question's id.
+/// Returns `resume` as an object of answers by the ids of their questions. Returns `None` if `resume` is not an object
+/// with fields, or if one of its keys does not have the form of a question's id.
 pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
     resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(|key| is_question_id(key)))
 }
 
-/// Converts answers by the ids of calls, as LangGraph's clients send them, to answers by the ids of questions. A client
-/// sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns `None` for an answer without
-/// ids.
+/// Converts the answers in `resume`, whose keys may be ids of client tool calls, to an object of answers by the ids of
+/// questions. LangGraph's clients send one of the forms `{CALL: result}`, `{QUESTION: result}` and `{QUESTION: {CALL:
+/// result}}`. Returns `None` if `resume` is an answer without ids.
 ///
 /// # Errors
 ///
-/// Fails for an object with an unknown key while calls are open, because the object may be the late result of an
-/// earlier call. The error lists the open calls. There is one exception: if a single question is open and the object
-/// [may be](may_be_result) its answer, the function returns `None`.
+/// Fails if a client tool call is open and `resume` is an object with an unknown key, because the object may be the
+/// late result of an earlier call. The error lists the open calls. There is one exception: if a single question is open
+/// and `resume` [may be](may_be_result) the answer to it, the function returns `None`.
 pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, String> {
     let Some(given) = resume.as_object().filter(|given| !given.is_empty()) else { return Ok(None) };
     let questions_of = |call: &str| open.iter().filter(move |asked| asked.call == Some(call)).collect::<Vec<_>>();
@@ -87,12 +87,12 @@ fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) ->
     call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
 }
 
-/// Returns true if an answer without an id may be the result of a call with this schema. In all other cases, the keys
-/// of the object may be the ids of other calls. The answer may be a result in four cases:
+/// Returns true if `answer` may be the result of a client tool call, and false if the keys of `answer` may be ids of
+/// other calls. `schema` is the JSON Schema of the result. The function returns true in four cases:
 ///
-/// * It is not an object with fields.
-/// * It reports a failure: its only field is `error`, with a string.
-/// * The schema declares one of its fields.
+/// * The answer is not an object with fields.
+/// * The answer reports a failure: the only field is `error`, with a string.
+/// * The schema declares one of the answer's fields.
 /// * The schema is unknown, and the answer has several fields.
 pub fn may_be_result(answer: &Value, schema: Option<&Value>) -> bool {
     let Some(fields) = answer.as_object().filter(|fields| !fields.is_empty()) else { return true };

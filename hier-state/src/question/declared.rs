@@ -29,8 +29,8 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     /// The module of the type, which distinguishes types with the same identifier.
     #[doc(hidden)]
     const MODULE: &'static str;
-    /// The value of the field `type` in the JSON of the question. Defaults to the name. Several questions with the same
-    /// form can have the same value, such as the approvals of several tools.
+    /// The value of the field `type` in the JSON of the question. Defaults to the name. Several questions can have the
+    /// same value, such as the calls of several client tools.
     #[doc(hidden)]
     const TYPE: &'static str = Self::NAME;
     /// True if the framework asks the question. A graph without `asks` then need not declare the question.

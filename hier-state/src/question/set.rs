@@ -177,8 +177,8 @@ pub struct QuestionError {
 }
 
 impl QuestionError {
-    /// Creates the error for a question that is not the expected one. `wanted` is the type as which the caller has
-    /// tried to read the question.
+    /// Creates the error for a question that the caller did not expect. `wanted` is the name of the type that the
+    /// caller expected.
     #[doc(hidden)]
     pub fn undeclared(wanted: &str, question: &Question) -> Self {
         let reason = match &question.name {

@@ -11,7 +11,7 @@ use crate::reducer::{ReduceError, ReducerOutput};
 /// A [`Write`] whose channel and value type are not known from its Rust type.
 pub type BoxedWrite = Box<dyn Any + Send>;
 
-/// Adds a write of a channel of the contained state `Part` to an update of the whole state.
+/// Adds `write` to `update`. The write belongs to the state `Part`. The update belongs to a state that contains `Part`.
 #[inline]
 pub fn set<Part: Values, U: Update>(mut update: U, write: Part::Write) -> U
 where
@@ -41,8 +41,8 @@ pub fn cloned<T: Clone>(value: &T) -> T {
     value.clone()
 }
 
-/// Boxes a write without its channel. A plain channel passes its value as [`Write::Merge`]. The write can then also go
-/// to a channel of another kind in another state.
+/// Boxes a write without its channel. For a channel without a reducer, pass the value as [`Write::Merge`]. The boxed
+/// write then also fits a channel of another state that has a reducer.
 pub fn boxed<T: Send + 'static>(write: Write<T>) -> BoxedWrite {
     Box::new(write)
 }
@@ -57,12 +57,12 @@ pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
-/// Checks at compile time that `T` can be the type of a stored channel. Generated code calls it with the user's type,
-/// so that the compiler reports the error there.
+/// Checks at compile time that `T` can be the type of a stored channel. Generated code calls this function with a type
+/// that the user wrote, so that the compiler reports an error at this type.
 pub const fn channel_type<T: Clone + Persist>() {}
 
-/// Checks at compile time that `S` implements the traits that a state needs. Generated code calls it with the user's
-/// type, so that the compiler reports the error there.
+/// Checks at compile time that `S` implements the traits that a state needs. Generated code calls this function with a
+/// type that the user wrote, so that the compiler reports an error at this type.
 pub const fn state_type<S: Clone + Initial>() {}
 
 /// Mentions a type whose check can fail. If the check has failed, the compiler does not know the type, and reports no
@@ -79,8 +79,8 @@ pub fn load<T: Persist>(bytes: &[u8]) -> Result<T, CodecError> {
     codec::decode(bytes)
 }
 
-/// Creates a write of a channel with a reducer. `overwrite` is the mark of the stored write, and `value` its decoded
-/// value.
+/// Creates a write of a channel with a reducer. `value` is the decoded value of the stored write. `overwrite` is true
+/// if the stored write replaces the value of the channel.
 pub fn load_write<T>(overwrite: bool, value: T) -> Write<T> {
     if overwrite { Write::Overwrite(value) } else { Write::Merge(value) }
 }
@@ -134,14 +134,14 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
     reducer.merge(old, new)
 }
 
-/// Returns the value of a channel with the reducer `messages`, which only [`Messages`] has. The function is generic, so
-/// that the compiler reports another type only at the reducer.
+/// Returns the value of a channel with the reducer `messages`, which only [`Messages`] has. The function accepts every
+/// type `T`, so that the compiler reports a wrong type at the attribute `reducer` and not here.
 pub fn as_messages<T: 'static>(value: &T) -> &Messages {
     let value: &dyn Any = value;
     value.downcast_ref().unwrap_or_else(|| unreachable!("{NOT_MESSAGES}"))
 }
 
-/// Converts a conversation to the value of such a channel.
+/// Converts a conversation to the value of a channel with the reducer `messages`.
 pub fn from_messages<T: 'static>(messages: Messages) -> T {
     let mut messages = Some(messages);
     let value: &mut dyn Any = &mut messages;

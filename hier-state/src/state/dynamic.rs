@@ -168,12 +168,13 @@ impl DynState {
         self.schema.update(object)
     }
 
-    /// Returns the number of supersteps that the run may still take, including the current one.
+    /// Returns the number of supersteps, including the current one, in which the run can still finish. If the number is
+    /// 0, the run cannot finish within the recursion limit.
     pub fn remaining_steps(&self) -> usize {
         self.steps.remaining_steps().get()
     }
 
-    /// Returns true in the last superstep that the recursion limit allows.
+    /// Returns true in the last superstep in which the run can finish within the recursion limit.
     pub fn is_last_step(&self) -> bool {
         self.steps.is_last_step().get()
     }

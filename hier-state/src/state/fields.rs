@@ -51,9 +51,9 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Creates the table from the state's own fields. The first `channels` fields must be those of the channels, in the
-    /// order of the channels. If a field and a flattened field have different names and the same hash, the program does
-    /// not compile.
+    /// Creates the table from `own`, the fields that the state itself declares. The fields with a channel must come
+    /// first in `own`, in the order of the channels, and `channels` must be their number. If a field and a flattened
+    /// field have different names and the same hash, the program does not compile.
     pub const fn new(own: &'static [Field], channels: usize, flattened: Option<&'static Self>) -> Self {
         let mut inner = flattened;
         while let Some(fields) = inner {
@@ -97,8 +97,9 @@ impl Fields {
         }
     }
 
-    /// Returns the set of the channels of these fields. `fields` contains the hashes of the fields' names. `first` is
-    /// the index of the first of this state's channels among the channels of the outer state, which flattens this state.
+    /// Returns the set of the channels of some fields. `fields` contains the hashes of the names of these fields. The
+    /// set has the indices that the channels have in an outer state, which flattens this state. `first` is the index of
+    /// this state's first channel in the outer state, or 0 without an outer state.
     ///
     /// Returns `None` if `first` is `None`, or if an index exceeds the capacity of the set. Ignores managed fields, and
     /// unknown fields, which the compiler reports elsewhere.
@@ -171,8 +172,9 @@ const fn have_equal_hashes(some: &[Field], others: &[Field]) -> bool {
     false
 }
 
-/// Adds `own`, the number of a state's own channels, to `inner`. `inner` is the index of a part's first channel in the
-/// flattened state. The result is its index in the whole state, or `None` if `inner` is `None`.
+/// Converts an index of the flattened state to an index of the outer state, which flattens it. `inner` is the index of
+/// a channel in the flattened state. `own` is the number of channels that the outer state itself declares, which come
+/// first. Returns `None` if `inner` is `None`.
 pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
     match inner {
         Some(inner) => Some(own + inner),

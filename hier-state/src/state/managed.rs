@@ -21,12 +21,12 @@ impl Steps {
     }
 }
 
-/// The type of a managed field with the number of supersteps that the run may still take, including the current one.
-/// The engine sets the field before each superstep. If the graph has not finished after the last superstep, the run
-/// fails with [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
+/// The type of a managed field with the number of supersteps, including the current one, in which the run can still
+/// finish. The engine sets the field before each superstep. If the graph has not finished after the superstep with the
+/// value 1, the run fails with [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
-/// As in LangGraph, the value in superstep i of a run with the recursion limit L is L − i. In the last superstep that
-/// can complete, the value is 1.
+/// As in LangGraph, the value in superstep i of a run with the recursion limit L is L − i. The nodes of superstep L,
+/// with the value 0, still run before the run fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RemainingSteps(usize);
@@ -38,13 +38,14 @@ impl RemainingSteps {
     }
 }
 
-/// The type of a managed field that is true in the last superstep that the recursion limit allows.
+/// The type of a managed field that is true in the last superstep in which the run can finish within the recursion
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IsLastStep(bool);
 
 impl IsLastStep {
-    /// Returns true in the last superstep that can complete.
+    /// Returns true in the last superstep in which the run can finish.
     pub const fn get(self) -> bool {
         self.0
     }

@@ -70,12 +70,14 @@ impl WriteClaim {
         self.is_known
     }
 
-    /// Returns the channels that each value of the type writes.
+    /// Returns the channels that every value of the type writes. A channel that only some values write is not in this
+    /// set.
     pub const fn always(&self) -> ChannelSet {
         self.always
     }
 
-    /// Returns the channels that some values of the type write, including those that all values write.
+    /// Returns the channels that at least one value of the type writes, including those in [`always`](Self::always).
+    /// Empty if the channels are not known.
     pub const fn all(&self) -> ChannelSet {
         self.all
     }

@@ -25,8 +25,8 @@ pub trait Shows {
     const SHOWS: ShownChannels;
 }
 
-/// The properties of the channels that a type shows. Both are in the one constant
-/// [`Shows::SHOWS`], because the compiler evaluates each constant again for each view.
+/// The properties of the channels that a type shows. The constant [`Shows::SHOWS`] contains both properties, because
+/// the compiler evaluates each constant again for each view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownChannels {
     /// True if one of the channels is secret.
