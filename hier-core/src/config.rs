@@ -323,7 +323,7 @@ impl Config {
         self
     }
 
-    /// Sets the id of the run. Its checkpoints store it as the metadata entry `run_id`.
+    /// Sets the id of the run. Each checkpoint of the run has this id as the metadata entry `run_id`.
     #[must_use]
     pub fn run_id(self, id: impl Into<String>) -> Self {
         self.metadata("run_id", id.into())
@@ -360,8 +360,8 @@ impl Config {
 
 /// A handle that stops a run before its next superstep.
 ///
-/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If the run has no further task at this point,
-/// it returns [`Outcome::Finished`](crate::Outcome::Finished).
+/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If no node remains to run at this point, the
+/// run returns [`Outcome::Finished`](crate::Outcome::Finished) instead.
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 

@@ -67,7 +67,7 @@ pub enum GraphEntry {
     Resume,
 }
 
-/// A task of the next or the open superstep that has not run.
+/// A task that has not run. The task belongs to the next superstep or to the open one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTask {
     /// The name of the node that the task runs.

@@ -57,7 +57,8 @@ pub struct Driven<O> {
     pub outcome: Result<Outcome<O>, RunError>,
 }
 
-/// A handle of a sweeper that runs in the background. Dropping it stops the sweeper and cancels its runs.
+/// A handle of a sweeper that runs in the background. Dropping the handle stops the sweeper and cancels the sweeper's
+/// runs.
 #[derive(Debug)]
 pub struct SweepHandle {
     _task: AbortOnDropHandle<()>,
@@ -150,8 +151,9 @@ where
     /// runs.
     ///
     /// The sweeper reads due threads in pages of 256. When a call has resumed 256 threads, it reads no further page, so
-    /// it resumes at most 511. It skips threads that another process runs. A slow thread occupies one of the slots that
-    /// [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future cancels the runs.
+    /// one call resumes at most 511 threads. It skips threads that another process runs. A slow thread occupies one of
+    /// the slots that [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future cancels
+    /// the runs.
     ///
     /// # Errors
     ///

@@ -134,7 +134,7 @@ pub trait Arguments<'a, S: Values, C>: Sized {
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
-/// The arguments of a node that is a subgraph. It takes the whole task.
+/// The arguments of a node that is a subgraph. Such a node takes the whole task.
 pub struct SubgraphArgs<'a, S: Values, C, G> {
     pub(super) task: &'a Task<S, C>,
     graph: PhantomData<G>,

@@ -45,8 +45,9 @@ impl fmt::Debug for ThreadMessage {
 }
 
 impl ThreadMessage {
-    /// Creates a message for the `inbox` channel of a graph. The value must be a value of the channel. If the channel
-    /// is a list, it can also be a single item. If the channel is a conversation, a string becomes a user message.
+    /// Creates a message for the `inbox` channel of a graph. The value must have the type of the channel. If the
+    /// channel is a list, the value can also be a single item. If the channel is a conversation, a string becomes a
+    /// user message.
     pub fn message(value: &(impl Serialize + ?Sized)) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }
@@ -81,7 +82,8 @@ where
     /// Sends a message or a [`Signal`] to a thread. When the future resolves, the message is stored. Returns false if
     /// an earlier message to the thread had the same [id](ThreadMessage::id).
     ///
-    /// The thread need not exist yet. If it exists, a run of any process may be running on it.
+    /// The thread need not exist yet. A run may hold the thread at the time of the call, in this process or another
+    /// one.
     ///
     /// A **signal** goes to the first task that calls [`Run::signal`](crate::Run::signal) with the name of the signal,
     /// now or later. If a task already waits for the signal, the thread becomes due at once, and a

@@ -103,8 +103,8 @@ pub trait RequestKind<C> {
     /// The value to which the request resolves.
     type Output;
 
-    /// Returns the future of the run. The first call starts the run. It calls `options` for the configuration and the
-    /// context. Later calls return the same future.
+    /// Returns the future of the run. The first call starts the run with the configuration and the context that
+    /// `options` returns. Later calls return the same future and do not call `options`.
     fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output>;
 }
 

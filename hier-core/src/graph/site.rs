@@ -82,8 +82,8 @@ impl<S: Values, C> Site<S, C> {
 }
 
 impl<S: Values, C> Site<S, C> {
-    /// Calls the `cache_key` function of a node with arguments from this task, and returns the hash of its result. The
-    /// function can have the same arguments as a node.
+    /// Calls the `cache_key` function of a node with arguments from this task, and returns the hash of the key that the
+    /// function returns. The function can have the same arguments as a node.
     pub fn key<'a, F, Args>(&self, task: &'a Task<S, C>, function: F) -> Result<InputKey, NodeError>
     where
         F: Node<Args>,
@@ -192,7 +192,7 @@ impl<S: Values, C> NodeInfo<S, C> {
     }
 }
 
-/// A payload for a node whose arguments need the payload `Accepts`.
+/// The payload of a Send to a node. `Accepts` is the marker for the payload that the node's arguments need.
 #[derive(Debug)]
 pub struct Sending<T, Accepts>(T, PhantomData<fn() -> Accepts>);
 

@@ -10,8 +10,8 @@ use crate::config::Config;
 
 impl<C> Run<C> {
     /// Runs `work` and returns its result. The future `work` waits for something outside the process, such as a job of
-    /// another service. If the run gives up the task during this wait, `cleanup` runs instead, for example to cancel
-    /// the job.
+    /// another service. If the run gives up the task during this wait, the engine drops `work` and runs `cleanup`, for
+    /// example to cancel the job.
     ///
     /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. This table shows when `cleanup`
     /// runs:
@@ -23,8 +23,9 @@ impl<C> Run<C> {
     /// | the future of a run without a checkpointer is dropped | yes |
     /// | the process ends, its worker stops, or another process takes over the thread | no, because another run can resume the task |
     ///
-    /// In a background subagent, *run* and *node* in this table mean those of the supervisor that started the subagent.
-    /// In addition, `cleanup` runs if the supervisor cancels the subagent or ends its own turn.
+    /// If a background subagent calls this method, *the run* and *the node* in this table are those of the supervisor
+    /// that started the subagent. In addition, `cleanup` runs if the supervisor cancels the subagent, or if the
+    /// supervisor's turn ends.
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};

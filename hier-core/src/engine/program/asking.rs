@@ -88,7 +88,8 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds the answer's JSON Schema to the question, for user interfaces. [`Question::schema`] returns it.
+    /// Adds the JSON Schema of the answer to the question, for user interfaces. The field [`Question::schema`] contains
+    /// this schema.
     pub fn schema(mut self) -> Self
     where
         A: JsonSchema,
@@ -218,8 +219,8 @@ impl<C> Run<C> {
     ///
     /// An answer belongs to one question. The engine identifies a question by its [key](Interrupt::key) or, without a
     /// key, by its value. If a task asks equal questions, the engine numbers them in the order in which the task asks
-    /// them. When the node runs again, the n-th of them receives the answer to the n-th. If the node then asks a
-    /// different question, that question needs its own answer.
+    /// them. When the node runs again, each of these questions receives the answer to the question with the same
+    /// number. If the node then asks a different question, that question needs its own answer.
     ///
     /// Without a checkpointer, the run cannot be resumed. To limit the wait, use [`Interrupt::until`].
     ///

@@ -28,8 +28,8 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
         false
     }
 
-    /// Returns the options of the policy, which decide which values pass between the two graphs. Empty if the graphs
-    /// share one state.
+    /// Returns the names and values of the policy's options. These options decide which values pass between the two
+    /// graphs. Empty if the graphs share one state.
     fn policy(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }

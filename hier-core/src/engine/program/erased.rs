@@ -12,8 +12,8 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::QuestionType;
 
-/// A graph without its types. Callers use it to read and update threads. The namespace in each `config` must be that of
-/// this graph.
+/// A graph without its types. Callers use it to read and update threads. Each `config` must have the namespace of this
+/// graph.
 pub trait ErasedGraph: Send + Sync {
     /// Returns the name of the graph.
     fn name(&self) -> &str;
@@ -31,7 +31,7 @@ pub trait ErasedGraph: Send + Sync {
     /// Returns true if this channel of the graph is secret.
     fn hides(&self, channel: &str) -> bool;
 
-    /// Returns the questions that this graph and its subgraphs declare, each once.
+    /// Returns the questions that this graph and its subgraphs declare, without duplicates.
     fn question_types(&self) -> Vec<QuestionType>;
 
     /// Returns the JSON Schema of the state: an object of channels. A channel whose type does not implement

@@ -72,7 +72,7 @@ pub struct NodeFacts {
 /// The nodes to which a node or START leads, except through joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exits {
-    /// The nodes to which plain edges lead. They run each time that this node has run.
+    /// The nodes to which plain edges lead. These nodes run each time that the source of the edges has run.
     pub always: BTreeSet<String>,
     /// The nodes that routes and commands may choose. `None` if a command may choose any node of the graph.
     pub chosen: Option<BTreeSet<String>>,
@@ -103,8 +103,8 @@ pub struct InnerFacts {
     pub takes_state: bool,
     /// True if a route of the outer graph sends payloads to the node that runs the subgraph.
     pub is_sent: bool,
-    /// The options that decide which values the subgraph receives and returns. Empty if the subgraph and the outer
-    /// graph share one state.
+    /// The names and values of the options that decide which values the subgraph receives and returns. Empty if the
+    /// subgraph and the outer graph share one state.
     pub policy: Vec<(&'static str, String)>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a,
 /// Computes the cache key of a task.
 pub(crate) type CacheKeyOf<S, C> = Arc<dyn Fn(&Task<S, C>) -> Result<InputKey, NodeError> + Send + Sync>;
 
-/// Converts a closure that takes a task into the code of a node.
+/// Converts a closure to the code of a node. The argument of the closure is the task.
 pub fn body<S: Values, C>(
     code: impl for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync + 'static,
 ) -> Body<S, C> {
@@ -107,8 +107,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Limits the duration of each attempt. An attempt that exceeds the limit fails with a transient error, which
-    /// [`retry`](Self::retry) applies to. Defaults to no limit.
+    /// Limits the duration of each attempt. An attempt that exceeds the limit fails with a transient error, so a node
+    /// with [`retry`](Self::retry) runs again. Defaults to no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self.bare = false;
@@ -116,8 +116,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Limits how long an attempt may go on without a sign of progress. Signs of progress are calls of
-    /// [`Run::heartbeat`](crate::Run::heartbeat) and [`Run::emit`](crate::Run::emit), the parts of a model's reply in a
-    /// stream, and each superstep of a subgraph. Defaults to no limit.
+    /// [`Run::heartbeat`](crate::Run::heartbeat) and [`Run::emit`](crate::Run::emit), each part of a streamed model
+    /// reply, and each superstep of a subgraph. Defaults to no limit.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;

@@ -15,8 +15,8 @@ pub enum Checkpoints {
 
 /// A retry policy: the number of attempts and the waits between them.
 ///
-/// After attempt n has failed, the engine waits `interval × factor^(n−1)`, but at most `cap`. It adds a random time of
-/// up to `jitter` times this wait. Only [transient](crate::NodeError::is_transient) errors are retried.
+/// After attempt n has failed, the engine waits `interval × factor^(n−1)`, but at most `cap`. The engine adds a random
+/// time of up to `jitter` times this wait. Only [transient](crate::NodeError::is_transient) errors are retried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     /// The number of attempts, including the first. 0 and 1 mean no retry. Defaults to 3.
@@ -81,8 +81,8 @@ impl From<u32> for Retry {
 ///
 /// * errors;
 /// * results for which the node or its subgraph used an answer to a question;
-/// * results for which the node read the context or the configuration of the run. If the `cache_key` function also
-///   reads the context or the configuration, these results are cached.
+/// * results for which the node read the context or the configuration of the run, except if the `cache_key` function
+///   also reads the context or the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The time for which a result is reused.

@@ -182,7 +182,7 @@ impl<C> Run<C> {
         self.shared.scope.as_ref()
     }
 
-    /// Returns the background runs that the whole run has started, including those of its subgraphs.
+    /// Returns the background runs that this run has started, in the root graph and in all subgraphs.
     #[doc(hidden)]
     pub fn background(&self) -> &Arc<BackgroundRuns> {
         &self.shared.background

@@ -84,9 +84,9 @@ impl<C> Run<C> {
     /// Waits for the next signal with this name. Clients and other graphs send signals with
     /// [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call takes the oldest signal
-    /// with this name out of the inbox and stores it with the task, in one commit. No other task receives this signal.
-    /// If the task runs again, the call returns the same value.
+    /// A signal waits in the inbox of the thread until a task receives it, so the signal may arrive before this call.
+    /// The call takes the oldest signal with this name out of the inbox and stores it with the task, in one commit. No
+    /// other task receives this signal. If the task runs again, the call returns the same value.
     ///
     /// If no signal has arrived, the call returns an error, which the node must return with `?`. The run then stops
     /// with an [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind

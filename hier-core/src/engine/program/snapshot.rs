@@ -92,8 +92,8 @@ pub struct SnapshotTask<W> {
     /// The number of the Send that started the task, counted from 0 among the Sends of the superstep. `None` if an edge
     /// started the task.
     pub send: Option<usize>,
-    /// The writes of a finished task. `None` if the task has not finished. Also `None` if the task was the only one of
-    /// its superstep: then only the next checkpoint contains its writes.
+    /// The writes of a finished task. `None` if the task has not finished. Also `None` for the only task of a
+    /// superstep, because the engine stores the writes of such a task only in the next checkpoint.
     pub result: Option<W>,
     /// The error of a failed task. `None` if the task has not failed.
     pub error: Option<String>,

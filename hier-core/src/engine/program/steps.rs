@@ -47,9 +47,9 @@ impl<C> Run<C> {
     ///   runs again. For this case, pass [`Run::idempotency_key`] to services that accept such a key. Inside `work`,
     ///   the key is unique to this step.
     /// * **Identity.** The name identifies a step within its task, so you can change other parts of the program between
-    ///   two runs. If a task calls several steps with the same name, they are numbered in the order in which they
-    ///   start: the n-th call receives the n-th result. If this order may change, as with `select!` without `biased`,
-    ///   use different names, or [`Run::step_for`].
+    ///   two runs. If a task calls several steps with the same name, the engine numbers them in the order in which they
+    ///   start, and the n-th call receives the n-th result. If this order may change, as with `select!` without
+    ///   `biased`, use different names, or [`Run::step_for`].
     /// * **Memory.** Results also stay in memory while the task runs. Store a large result elsewhere and return a
     ///   reference to it.
     /// * **Durability.** With [`Durability::Exit`](crate::Durability::Exit), results are stored only when the run ends.

@@ -34,8 +34,8 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command::update(update), Author::Last)
     }
 
-    /// Creates an update from a command, which is attributed to the node that ran last. The targets of the command run
-    /// next.
+    /// Creates an update from a command. The update is attributed to the node that ran last. The targets of the command
+    /// run next.
     pub fn command(command: Command<S>) -> Self {
         Self::new(command, Author::Last)
     }

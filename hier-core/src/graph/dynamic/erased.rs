@@ -75,7 +75,7 @@ fn question_schemas(questions: Vec<QuestionType>) -> BTreeMap<String, QuestionSc
 }
 
 impl<S: Values, C> Erased<S, C> {
-    /// Calls `change` with the schemas that [`DynGraphInfo::schemas`] returns, so that it can change them.
+    /// Calls `change` with a mutable reference to the schemas that [`DynGraphInfo::schemas`] returns.
     #[must_use]
     pub fn with_schemas(mut self, change: impl FnOnce(&mut GraphSchemas)) -> Self {
         change(&mut self.schemas);
