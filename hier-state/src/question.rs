@@ -156,7 +156,8 @@ pub struct Asker {
     /// The hash of the question's key or, without a key, of its value. A stored answer counts only if it has this hash.
     #[doc(hidden)]
     pub identity: String,
-    /// True if the question has a key. Its identity then stays when its value changes.
+    /// True if the question has a key. The identity of such a question stays the same if the value of the question
+    /// changes.
     #[doc(hidden)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_key: bool,
@@ -172,15 +173,16 @@ impl Asker {
 }
 
 impl Question {
-    /// Returns the segments of the namespace of the graph that asks: `node:task` for each level below the root graph.
+    /// Returns the path from the root graph to the graph that asks. The path has a segment `node:task` for each level
+    /// below the root graph.
     #[doc(hidden)]
     pub fn namespace(&self) -> impl Iterator<Item = &str> {
         let asker = self.asker.as_ref().map_or("", |asker| asker.namespace.as_str());
         asker.split('|').filter(|level| !level.is_empty())
     }
 
-    /// Returns the id of the root graph's task that asks, directly or through a subgraph. Returns `None` if the
-    /// question has no asker.
+    /// Returns the id of the task in the root graph that asks the question, itself or through a subgraph. Returns
+    /// `None` if the field `asker` is `None`.
     #[doc(hidden)]
     pub fn root_task(&self) -> Option<String> {
         let asker = self.asker.as_ref()?;

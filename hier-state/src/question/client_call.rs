@@ -87,8 +87,8 @@ fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) ->
     call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
 }
 
-/// Returns true if `answer` may be the result of a client tool call, and false if the keys of `answer` may be ids of
-/// other calls. `schema` is the JSON Schema of the result. The function returns true in four cases:
+/// Returns true if `answer` can be the result of a client tool call, rather than an object whose keys are ids of other
+/// calls. `schema` is the JSON Schema of the result. The function returns true in four cases:
 ///
 /// * The answer is not an object with fields.
 /// * The answer reports a failure: the only field is `error`, with a string.

@@ -94,9 +94,9 @@ const fn is_in(question: &QuestionType, list: &[QuestionType]) -> bool {
     false
 }
 
-/// Checks that a graph declares the questions of one of its nodes, tools or subgraphs. `part` names it in the message.
-/// If the graph has no list `asks: […]`, the approvals of tools and the questions of `ask_operator` need no
-/// declaration.
+/// Checks that a graph declares the questions of one of its nodes, tools or subgraphs. `part` names the node, tool or
+/// subgraph in the message. If the graph has no list `asks: […]`, the approvals of tools and the questions of
+/// `ask_operator` need no declaration.
 ///
 /// # Panics
 ///
@@ -148,7 +148,7 @@ pub const fn check_distinct(declared: &[QuestionType], place: usize) {
 ///
 /// # Panics
 ///
-/// Panics if none of them asks it.
+/// Panics if no node, tool or subgraph may ask the question.
 #[track_caller]
 pub const fn check_asked(question: &QuestionType, asked: &QuestionFacts, graph: &str) {
     if asked.may_ask(question) {

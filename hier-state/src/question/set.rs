@@ -149,7 +149,7 @@ impl<Q> OpenQuestion<Q> {
         &self.stored
     }
 
-    /// Returns the question as a value of its own type, without its id.
+    /// Returns the question as a `Q`, without the id.
     pub fn into_inner(self) -> Q {
         self.question
     }

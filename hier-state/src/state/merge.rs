@@ -80,8 +80,8 @@ impl<T> Deref for MergeOf<T> {
     }
 }
 
-/// Merges the decoded addition `part` into `value` by the stored rule. Returns false if the type does not support the
-/// reducer of the rule.
+/// Calls `part` to decode a stored addition, and merges the addition into `value` by `rule`. Returns false without a
+/// call of `part` if the type `T` does not support the rule.
 pub fn merge_stored<T>(
     value: &mut T,
     rule: &Rule<'_>,

@@ -83,8 +83,8 @@ impl WriteClaim {
     }
 }
 
-/// Adds the write of a view's field to `writes`. If `writes` already has a write to this channel and the channel has no
-/// reducer, replaces the earlier write.
+/// Writes the value of a view's field to the channel `key`, by adding a write to `writes`. If the channel has no
+/// reducer, the new write replaces an earlier write to the channel.
 pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
 where
     Outer: Contains<Part>,
@@ -94,7 +94,7 @@ where
     writes.set(Outer::lift(Part::lift(key.write_of(value))));
 }
 
-/// Adds the write of a view's field to `writes`. Adds nothing if `value` is `None`.
+/// Writes the value of a view's field to the channel `key`, like [`write_field`]. Does nothing if `value` is `None`.
 pub fn write_optional<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: Option<K::Value>)
 where
     Outer: Contains<Part>,
@@ -123,8 +123,8 @@ impl<S: Values, T> ReplaceableChannel for super::Channel<S, T, super::Reduced> {
     }
 }
 
-/// Adds the write of a view's field to `writes`. The write replaces the value of the channel instead of being merged
-/// into it.
+/// Writes the value of a view's field to the channel `key`, by adding a write to `writes`. This write replaces the
+/// value of the channel instead of being merged into it.
 pub fn replace_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: super::Overwrite<K::Value>)
 where
     Outer: Contains<Part>,
