@@ -120,8 +120,8 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the part of the open superstep of the graph in this namespace that the run executes. Returns `None` for
-    /// the whole superstep, which is the default.
+    /// Returns the part of an open superstep that the run executes. The superstep is that of the graph in `namespace`.
+    /// Returns `None`, the default, for the whole superstep.
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
         let _ = namespace;
         None

@@ -371,7 +371,7 @@ pub trait TakesSent<T> {}
 impl<T> TakesSent<T> for RequiredPayload<T> {}
 impl<T> TakesSent<T> for OptionalPayload<T> {}
 
-/// An argument tuple of the node `F`, which is a function or a subgraph.
+/// The tuple of the arguments of a node. `F` is the node: a function or a subgraph.
 pub trait Attach<S: Values, C, F> {
     /// Compiles the subgraph. Returns `None` if the node is a function.
     fn child() -> Option<Child<S, C>>;

@@ -64,11 +64,12 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Sets a deadline, after which the call returns `default`. Later answers are refused.
+    /// Sets a deadline, after which the call returns `default`.
     ///
     /// The default becomes the answer when a [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input
-    /// `()` resumes the thread after the deadline. The first call fixes the deadline: if the node runs again and passes
-    /// another time, that time has no effect.
+    /// `()` resumes the thread after the deadline. Until then, the thread accepts an answer, even after the deadline.
+    /// Afterwards, an answer to this question fails. The first call fixes the deadline: if the node runs again and
+    /// passes another time, that time has no effect.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};

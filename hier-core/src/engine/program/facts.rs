@@ -22,8 +22,8 @@ pub struct GraphFacts {
     pub migrates_from: u32,
     /// The channels of the state.
     pub channels: Vec<ChannelFacts>,
-    /// The channels that nodes write but no part of the graph reads. The types of the nodes show the channels that they
-    /// read. A node without typed arguments counts as a reader of all channels.
+    /// The channels that nodes write, and that no node, route or output reads. The argument types of a node show the
+    /// channels that the node reads. A node without typed arguments counts as a reader of all channels.
     pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,

@@ -132,8 +132,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Caches the results of the node. If a later task has an equal input, it reuses the result and the node does not
-    /// run. See [`Cache`] for the inputs that count.
+    /// Caches the results of the node. If a later task has an equal input, the engine reuses the result and does not
+    /// run the node. See [`Cache`] for the inputs that count.
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
         self.bare = false;

@@ -6,7 +6,8 @@ use crate::error::NodeError;
 use crate::sync::lock;
 
 /// A call that its caller may repeat, such as a tool call with retries. The steps and questions of a repeated call have
-/// the same numbers as in the call that failed or was dropped. They therefore find their stored results and answers.
+/// the same numbers as in the call that failed or was dropped. The repeated call therefore finds the stored results and
+/// answers.
 #[derive(Default)]
 pub struct Repeat(Mutex<Option<Arc<CallNumbers>>>);
 

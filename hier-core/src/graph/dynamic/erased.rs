@@ -33,7 +33,7 @@ pub struct Erased<S: Values, C> {
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     /// Converts the graph to one with JSON inputs and outputs, for servers and workers. The function `context` creates
-    /// the context of each run. If it returns an error, the run fails.
+    /// the context of each run. If `context` returns an error, the run fails.
     ///
     /// ```
     /// # use hier_core::prelude::*;

@@ -60,8 +60,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     /// Fails for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
-    /// Returns the names under which savers store threads of the graph. These are the current and earlier names of the
-    /// graph, and the names of its detached subagents.
+    /// Returns the graph names under which savers store the threads of the graph and of its detached subagents. These
+    /// are the current and earlier names of the graph, and the names of the subagents.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
     }
@@ -83,7 +83,7 @@ pub trait DynGraphInfo: Send + Sync + 'static {
 #[async_trait]
 pub trait DynGraph: DynGraphInfo {
     /// Runs the graph like [`invoke`](super::CompiledGraph::invoke). The returned state is an object of channels.
-    /// Dropping the future cancels the run.
+    /// Dropping the future cancels the run, unless [`runs_elsewhere`](Self::runs_elsewhere) returns true.
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
     /// Returns the state of a thread, like [`CompiledGraph::state`](super::CompiledGraph::state). If the configuration
@@ -255,8 +255,8 @@ pub struct DynRun {
     pub config: Config,
     /// The values from which the context is created.
     pub context: RunContext,
-    /// The saver that stores checkpoints. `None` selects the checkpointer of the graph. Without either, the run is not
-    /// durable.
+    /// The saver that stores checkpoints. `None` selects the checkpointer of the graph. If the graph has no
+    /// checkpointer either, the run is not durable.
     pub saver: Option<Arc<dyn Checkpointer>>,
     /// The store, which all threads share. `None` selects the store of the graph.
     pub store: Option<Arc<dyn Store>>,
