@@ -130,8 +130,8 @@ pub enum RunError {
         /// The name of the graph.
         graph: String,
     },
-    /// A node returned a command for the parent graph, but the graph has no parent, or the command is for another type
-    /// of state than the parent's.
+    /// A node returned a command for the parent graph, but the graph has no parent, or the command is for a graph with
+    /// another state type.
     #[error("node `{node}` of graph `{graph}` returned a command for its parent graph, {reason}")]
     Parent {
         /// The name of the graph.

@@ -26,7 +26,7 @@ pub trait Conversation<Via = ()>: Values {
 
 /// Returns true if the last message of a model in the conversation has tool calls that lack a result.
 ///
-/// Use it as a route: `think >> if wants_tools { act } else { END }`.
+/// Use this function as a route: `think >> if wants_tools { act } else { END }`.
 ///
 /// ```
 /// use hier_core::prelude::*;

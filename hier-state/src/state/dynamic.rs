@@ -55,8 +55,8 @@ impl Schema {
         Self::default()
     }
 
-    /// Adds a channel that keeps the last value. The channel has no value until a node or an input writes it. It allows
-    /// one writer per superstep.
+    /// Adds a channel that keeps the last value. The channel has no value until a node or an input writes it. The
+    /// channel allows one writer per superstep.
     pub fn last(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Last, None, None)
     }
