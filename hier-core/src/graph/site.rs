@@ -50,13 +50,13 @@ impl<S: Values, C> Copy for NodeInfo<S, C> {}
 
 impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spot").field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("BoundNode").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
 impl<S: Values, C> fmt::Debug for NodeInfo<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Facts").field("depth", &self.depth()).finish_non_exhaustive()
+        f.debug_struct("NodeInfo").field("depth", &self.depth()).finish_non_exhaustive()
     }
 }
 
