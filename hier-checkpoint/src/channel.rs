@@ -44,8 +44,8 @@ pub struct ChannelSpec {
     /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if the channel has no reducer,
     /// or a reducer without a name.
     pub reducer: Option<Cow<'static, str>>,
-    /// True if checkpoints store only the additions of a custom reducer, and not the whole value. For the reducers
-    /// `append`, `extend`, `by_id` and `messages`, checkpoints always store additions.
+    /// True if a checkpoint stores only the new writes of a channel with a custom reducer, and not the whole value. For
+    /// the reducers `append`, `extend`, `by_id` and `messages`, checkpoints always store only the new writes.
     pub delta: bool,
     /// True if the channel is secret. No stream or response shows the value of a secret channel. A run fails if its
     /// saver does not [protect values](crate::checkpoint::Capabilities::protects_values).
@@ -89,13 +89,13 @@ impl ChannelSpec {
         }
     }
 
-    /// Returns true if a stored write replaces the value of the channel, and false if the channel applies it as usual.
-    /// `rule` is the channel's [`rule`](Self::rule) when the program stored the write. `overwrite` is true if the write
-    /// is marked as an overwrite.
+    /// Decides how a channel applies a stored write. `rule` is the channel's [`rule`](Self::rule) at the time when the
+    /// program stored the write. `overwrite` is true if the write is marked as an overwrite.
     ///
-    /// A write replaces the value if it is marked as an overwrite. It also replaces the value if it was stored under
-    /// [`LAST`] and the channel has a reducer now. Returns `None` for other writes that were stored under another
-    /// reducer than the current one, because the current reducer cannot merge them.
+    /// * `Some(true)`: the write replaces the value. It is marked as an overwrite, or `rule` is [`LAST`] and differs
+    ///   from the current rule.
+    /// * `Some(false)`: the channel applies the write with its current rule, which is equal to `rule`.
+    /// * `None`: the channel cannot apply the write, because `rule` names another reducer than the current one.
     #[doc(hidden)]
     pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
@@ -108,8 +108,8 @@ impl ChannelSpec {
 #[doc(hidden)]
 pub const LAST: &str = "last";
 
-/// The channels of a type with `#[derive(State)]`: the channels of its own fields, followed by those of the state in
-/// its `#[state(flatten)]` field.
+/// The channels of a type with `#[derive(State)]`. If the type has a `#[state(flatten)]` field, the channels of the
+/// flattened state follow those of the other fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     own: &'static [ChannelSpec],
@@ -176,7 +176,7 @@ impl Table {
         }
     }
 
-    /// Returns true if a channel has this name and allows one writer per superstep.
+    /// Returns true if a channel has this name and only one task may write it in a superstep.
     #[doc(hidden)]
     pub const fn is_plain(&self, name: &str) -> bool {
         if let Some(channel) = self.position(name)
@@ -230,8 +230,7 @@ impl Table {
         }
     }
 
-    /// Returns true if the field with this name holds a secret channel. The name of a renamed channel differs from the
-    /// name of its field.
+    /// Returns true if the channel of this field is secret. Pass the name of the field, even if the channel is renamed.
     #[doc(hidden)]
     pub const fn hides(&self, field: &str) -> bool {
         let mut at = 0;

@@ -42,7 +42,7 @@ pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 /// vectors.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
-/// Joins labels with periods. Stores refuse labels that contain periods, so `split` returns the labels again.
+/// Joins the labels of a namespace with periods. Labels cannot contain periods, so [`split`] restores the labels.
 pub fn join(namespace: &[String]) -> String {
     namespace.join(".")
 }
@@ -55,8 +55,8 @@ pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Converts a time to live to microseconds. Returns `None` for an item that does not expire. A time of 100 years or
-/// more counts as unlimited.
+/// Converts a time to live to microseconds. Returns `None` if `time` is `None`, or is 100 years or more. The item then
+/// does not expire.
 pub fn lives(time: Option<Duration>) -> Option<i64> {
     const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)

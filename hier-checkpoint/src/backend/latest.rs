@@ -103,8 +103,8 @@ impl Known {
         all.filter(|(_, version, _)| !version.is_nil())
     }
 
-    /// Returns true if this checkpoint is the parent of `checkpoint`, and all values that `checkpoint` needs but does
-    /// not store are values of this parent.
+    /// Returns true if this checkpoint is the parent of `checkpoint` and has all values that `checkpoint` needs and
+    /// that are not in `pieces`. `pieces` contains the values that are stored with `checkpoint`.
     pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
         is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::checkpoint::{Checkpoint, SaverError};
 use uuid::Uuid;
 
-/// The identity of a stored value in a namespace: its channel, its version, and the version to which it is an addition.
-/// The last is `None` for a whole value.
+/// The identity of a stored value in a namespace: the channel, the version, and the base. The base of an addition is
+/// the earlier version to which it was added. The base of a whole value is `None`.
 pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
 
 /// Returns the stored values that no checkpoint of a namespace needs, as pairs of channel and version. `checkpoints`
@@ -40,8 +40,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Records a thread that cannot be read ([`SaverError::Damaged`]), and returns the default value in its place.
-    /// Returns every other result unchanged.
+    /// If `result` is the error [`SaverError::Damaged`], records the thread in this error, and returns the default
+    /// value of `T`. Returns every other result unchanged.
     pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
         match result {
             Err(SaverError::Damaged { thread, reason }) => {
@@ -75,7 +75,7 @@ pub const PAGE_ROWS: usize = 1_000;
 #[cfg(feature = "encryption")]
 pub const PAGE_BYTES: usize = 4 << 20;
 
-/// The rows of queued runs that could not be read when a saver encrypted all rows again.
+/// The rows of a run store that a saver could not read when it encrypted all rows again.
 #[cfg(feature = "encryption")]
 #[derive(Debug, Default)]
 pub struct UnreadRows {
@@ -87,8 +87,8 @@ pub struct UnreadRows {
 
 #[cfg(feature = "encryption")]
 impl UnreadRows {
-    /// Returns a row that was read. For a row that cannot be read ([`SaverError::Unusable`]), calls `on_error`, records
-    /// the row and returns `None`. Returns every other error unchanged.
+    /// If `read` is the error [`SaverError::Unusable`], calls `on_error`, records the row in this error, and returns
+    /// `None`. Returns a value as `Some`, and every other error unchanged.
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,

@@ -94,8 +94,8 @@ impl Batch {
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
-    /// Returns the namespace that the saver should look up first, and the parent from its [`Bases`]. The namespace is
-    /// `None` if the batch has no rows. The parent is `None` if the batch needs no values of a known parent.
+    /// Returns the namespace and the parent of the first entry in `bases`. If `bases` is empty, returns the namespace
+    /// of the first checkpoint or write, and no parent. A saver can look up both in the query that checks the lease.
     pub fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
         if let Some(bases) = self.bases.first() {
             return (Some(&bases.namespace), bases.parent);

@@ -28,7 +28,7 @@ pub enum StorageKey<'a> {
     InboxMessage { thread: &'a str, id: Uuid, signal: Option<&'a str> },
     /// The value of a store item or, if `vectors` is true, the vectors of the item's texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
-    /// A row of a table for queued runs. `key` identifies the row in the table.
+    /// A row in a table of a run store. `key` identifies the row in the table.
     Row { table: &'static str, key: &'a str },
 }
 

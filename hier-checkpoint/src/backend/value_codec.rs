@@ -104,8 +104,8 @@ impl ValueCodec {
         bytes
     }
 
-    /// Encodes bytes for storage at the location `place`. If the codec encrypts, fails before
-    /// [`set_database`](Self::set_database) has been called.
+    /// Encodes bytes for storage at the location `place`. A codec that encrypts needs the id of the database: if the
+    /// caller has not called [`set_database`](Self::set_database), the method fails with [`SaverError::Invalid`].
     pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };

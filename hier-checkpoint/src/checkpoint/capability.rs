@@ -142,7 +142,7 @@ pub trait ThreadAdmin: Send + Sync {
     /// thread `from` does not exist, `to` has no history afterwards.
     ///
     /// Also deletes the inbox of the thread `to`, and the threads of its [background subagents](super::background). If
-    /// the thread `from` is one of them, keeps `from` and the threads of its own background subagents.
+    /// `from` is the thread of such a subagent, keeps `from` and the threads of the background subagents of `from`.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. The entry

@@ -106,7 +106,7 @@ pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
     rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
 }
 
-/// Encodes an addition to a stored value: the rule, and then the encoded writes of one superstep.
+/// Encodes an addition to a stored value: the rule, and then `parts`, which are the encoded writes of one superstep.
 pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
     let name = if let Rule::Custom(name) = rule { &**name } else { "" };
     let mut packed = Vec::with_capacity(5 + name.len() + parts.clone().map(|part| 4 + part.len()).sum::<usize>());

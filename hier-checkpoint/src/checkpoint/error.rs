@@ -57,9 +57,10 @@ pub enum SaverError {
         reason: String,
     },
     /// The file or database cannot be opened, belongs to another program, or was written by a newer version of hier.
+    /// Savers and stores also return this error for an unreadable row of a run store, and for an unreadable item.
     #[error("{place} cannot be used: {reason}")]
     Unusable {
-        /// The file or the URL of the database, without passwords.
+        /// The file, the URL of the database without passwords, or the unreadable row or item.
         place: String,
         /// The reason, and how to fix it.
         reason: String,
@@ -104,7 +105,8 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// Creates the error that a saver returns if a message that a commit removes is not in the inbox.
+    /// Creates the error [`Self::Invalid`] for a commit that removes a message from the inbox of `thread`, although the
+    /// inbox does not contain `message`.
     pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
             "a commit takes message `{message}` from the inbox of thread `{thread}`, but an earlier commit has already taken it"

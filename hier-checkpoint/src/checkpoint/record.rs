@@ -24,7 +24,8 @@ pub struct Checkpoint {
     pub source: Source,
     /// The names of the state's channels, and of the engine's own channels, which start with `__`.
     pub channels: Arc<[Arc<str>]>,
-    /// The version of each channel: the id of the checkpoint that stored its current value, or nil if it has no value.
+    /// The version of each channel: the id of the checkpoint that stored the current value, or nil for a channel
+    /// without a value.
     pub versions: Arc<[Uuid]>,
     /// The tasks of the next superstep.
     pub agenda: NextTasks,
@@ -33,8 +34,8 @@ pub struct Checkpoint {
     /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by
     /// their metadata.
     pub metadata: Arc<Map<String, Value>>,
-    /// The ids of the checkpoints that the outer graphs had when a subgraph made this checkpoint, by namespace. Empty
-    /// for the root graph.
+    /// For a checkpoint of a subgraph: the ids of the checkpoints of all outer graphs at which the call of the subgraph
+    /// began. The keys are the namespaces of the outer graphs. Empty for the root graph.
     pub parents: Arc<BTreeMap<String, Uuid>>,
 }
 
@@ -211,8 +212,9 @@ pub enum LastRan {
     /// Several nodes may have run last, and the checkpoint does not contain their names. An update must name its node
     /// with `as_node`.
     Several,
-    /// The nodes that ran in the last superstep. The list has a single node if several edges led to this node at once.
-    /// An update must name its node with `as_node`.
+    /// The nodes that may have run last. An update must name one of them with `as_node`, because the engine cannot
+    /// select one. A list with a single node is not a [`Self::Node`]: several edges led to this node at once
+    /// ([`NextTasks::tied`]).
     Among(Vec<Arc<str>>),
 }
 
@@ -264,8 +266,9 @@ pub enum WriteRecord {
     },
 }
 
-/// Checks a record before a saver stores it. Each channel must have one version, each value must belong to a channel of
-/// the checkpoint, and additions must refer to older versions. Fails with [`SaverError::Invalid`] for other records.
+/// Checks a record before a saver stores it. In a checkpoint record, each channel must have one version, each value
+/// must belong to a channel of the checkpoint, and additions must refer to older versions. Otherwise, the check fails
+/// with [`SaverError::Invalid`]. It accepts all [`WriteRecord::Writes`] records.
 pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
@@ -361,8 +364,9 @@ pub mod slot {
     pub const INTERRUPT: i32 = -3;
     /// An answer that does not name a question. The first task that asks receives this answer.
     pub const RESUME: i32 = -4;
-    /// The number of attempts to continue a detached subagent from this checkpoint, or the error with which the
-    /// subagent failed.
+    /// For a detached subagent: the number of attempts to continue it from the checkpoint to which the writes belong
+    /// ([`TaskWrites::checkpoint`](super::TaskWrites)), or the error with which it failed. An attempt counts until it
+    /// releases the thread.
     pub const ATTEMPTS: i32 = -5;
 
     /// Returns the slot of the answer to the task's question with this number, counted from 0.
@@ -377,8 +381,8 @@ pub mod slot {
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// Returns the slot of the result of the task's `run.step` call with this number, counted from 0. All these slots
-    /// are below the slots of answers.
+    /// Returns the slot of the result of the task's `run.step` call with this number, counted from 0. These slots are
+    /// less than all slots of answers.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }

@@ -18,8 +18,9 @@ type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 pub struct Deletion {
     /// The namespaces and ids of the checkpoints.
     pub checkpoints: HashSet<(Arc<str>, Uuid)>,
-    /// True if a run that holds the thread may depend on a deleted checkpoint. If a run holds the thread, the saver
-    /// must then end the run's lease, because the next checkpoint of the run could not be read.
+    /// True if the deletion includes the latest checkpoint of a namespace. If a run holds the thread, the saver must
+    /// then end the run's lease. The next checkpoint of this run would depend on the deleted checkpoint and could not
+    /// be read.
     pub ends_lease: bool,
 }
 
@@ -144,8 +145,8 @@ impl Deletion {
 /// no checkpoints.
 ///
 /// With such a strategy, checkpoints of the supervisor's thread may still remain because of [`Prune::older_than`]. In
-/// this case, the prune keeps the latest checkpoints of the subagent's thread, because the supervisor may still need
-/// the report.
+/// this case, the prune keeps the latest checkpoint of each namespace of the subagent's thread, because the supervisor
+/// may still need the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,

@@ -33,7 +33,7 @@ pub trait Checkpointer: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Invalid`] for a name that [`check_thread`](super::check_thread) rejects, and with
+    /// Fails with [`SaverError::Invalid`] for an id that [`check_thread`](super::check_thread) rejects, and with
     /// [`SaverError::Busy`] if another run holds the thread and [`Claim::when_running`] does not allow a takeover.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 

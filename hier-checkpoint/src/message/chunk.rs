@@ -124,7 +124,7 @@ impl ChatChunk {
         Self::CallArguments { id: id.into(), text: text.into() }
     }
 
-    /// Returns the name and the value of the field with which an event's JSON shows the chunk.
+    /// Returns the field that represents the chunk in the JSON of an event: the name of the field, and its value.
     #[doc(hidden)]
     pub fn field(&self) -> (&'static str, Value) {
         match self {

@@ -62,8 +62,8 @@ impl Content {
 }
 
 impl Content {
-    /// Calls `change` with each text, each file name, and the texts, numbers and keys of blocks. Does not change the
-    /// URLs and the bytes of images and files.
+    /// Calls `change` with each text and each file name. In a [`Part::Block`], also calls `change` with the numbers and
+    /// the keys. Leaves out the URLs and the bytes of images and files.
     #[doc(hidden)]
     pub fn change_everything(&mut self, change: &mut impl FnMut(&mut String)) {
         match self {

@@ -9,11 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Maximum length of a list that is searched without an index, which would cost more than it saves.
 const FEW: usize = 16;
 
-/// The positions of names in a list with more than 16 items. If several items have the same name, the position is that
-/// of the last one.
+/// An index of the names in a list. For each name, it has the position of the last item with this name. The index stays
+/// empty while the list has at most 16 items.
 ///
-/// Stores hashes instead of names, because a change copies shared nodes, and numbers copy faster. A lookup compares the
-/// name at the position.
+/// The index stores hashes instead of names, because clones share its nodes, and a change copies them. Hashes are
+/// faster to copy. A lookup compares the name with that of the item at the position.
 #[derive(Clone, Default)]
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 

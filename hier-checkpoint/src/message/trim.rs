@@ -23,7 +23,7 @@ impl Messages {
     }
 
     /// Returns the system messages at the start of the conversation, followed by as many of the last messages as fit
-    /// into `limit`. The sizes of the system messages count. Calls and results stay together as in
+    /// into `limit`. The limit includes the system messages. Calls and results stay together as in
     /// [`last_messages`](Self::last_messages).
     ///
     /// The function `size` estimates the size of a message in the unit of `limit`, for example in tokens. A common

@@ -49,7 +49,7 @@ pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }
 
-/// Merges items by id. An item with a known id replaces the old item in its place, and an item with a new id is
+/// Merges items by id. An item with a known id replaces the old item at the same position, and an item with a new id is
 /// appended.
 pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);

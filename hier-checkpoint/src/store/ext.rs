@@ -165,7 +165,7 @@ impl Search {
     }
 
     /// Selects the items whose field has this value. Instead of a value, `wanted` can be an object of operators, such
-    /// as `json!({ "$gte": 3 })`. The field `filter` of [`Search`] has the rules.
+    /// as `json!({ "$gte": 3 })`. The docs of the field `filter` of [`Search`] describe the rules.
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self

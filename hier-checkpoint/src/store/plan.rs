@@ -69,7 +69,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Fails if one of the operations is invalid. The store must then carry out none of them.
+    /// Fails if one of the operations is invalid, or if a text cannot be converted to a vector. The store must then
+    /// carry out none of the operations.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
         let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();

@@ -67,7 +67,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// Appends an encoded value to the bytes.
+/// Encodes a value, and appends the encoded value to `bytes`.
 pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     write(value, bytes, VALUE)
 }
@@ -80,7 +80,7 @@ pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, Codec
     Ok(bytes)
 }
 
-/// Appends an encoded record to the bytes.
+/// Encodes a record as [`encode_record`] does, and appends the encoded record to `bytes`.
 pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     write(record, bytes, RECORD)
 }
