@@ -31,8 +31,8 @@ pub trait RunBackend: Send + Sync {
     /// differs from that of the stored document.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
-    /// Claims up to `most` runs, as `claim_runs` of [`RunStore`](super::RunStore) describes. `most` is at least 1. The
-    /// backend claims each run with a [`ThreadChange::start`].
+    /// Claims up to `most` runs, as `claim_runs` of [`RunStore`](super::RunStore) describes. Callers pass at least 1 as
+    /// `most`. The backend claims each run with a [`ThreadChange::start`].
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError>;
 
     /// Returns the run with this id, or `None` if it does not exist.

@@ -37,7 +37,7 @@ pub enum ThreadAction {
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
     /// Changes the metadata or the time to live of the thread.
     Patch(ThreadPatch),
-    /// Stores a part of a claimed run with the lease of the claim. If the commit contains the end of the run, the
+    /// Stores a commit of a claimed run, with the lease of the claim. If the commit contains the end of the run, the
     /// change releases the lease.
     Commit(Lease, Box<RunCommit>),
     /// Puts a claimed run back into the queue, and releases the lease.

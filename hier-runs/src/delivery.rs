@@ -17,7 +17,7 @@ pub(super) const RUN: &str = "webhook_run";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The id of the delivery, which is the id of its run.
+    /// The id of the delivery, which is equal to the id of the run.
     pub id: String,
     /// The URL.
     pub address: String,

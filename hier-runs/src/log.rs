@@ -45,8 +45,8 @@ pub enum EventBuffering {
 /// * With [`EventBuffering::AsTheyCome`], the input and the first superstep of the run wait for the next commit,
 ///   [`flush`](Self::flush) or [`finish`](Self::finish). If the process is killed before that, another worker begins
 ///   the run again with the input, which the row of the run contains.
-/// * A change from outside the runs of the thread waits for [`finish`](Self::finish), which also stores the thread's
-///   entry in the index.
+/// * A change from outside the runs of the thread waits for [`finish`](Self::finish), which also stores the changes of
+///   the thread's row in the index.
 /// * Events wait in a buffer of at most 64 MiB. If the buffer is full because the database does not respond, the oldest
 ///   events are dropped. An event `lagged` with `{"missed": n}` replaces them.
 pub struct RunLog {
@@ -127,8 +127,8 @@ impl RunLog {
         stored.map(|_| ())
     }
 
-    /// Stores all waiting records and events, the thread's new entry in the index, and the end of the run. If `end` is
-    /// not `None`, also releases the lease.
+    /// Stores all waiting records and events, the changes of the thread's row in the index (`index`), and the end of
+    /// the run (`end`). If `end` is not `None`, also releases the lease.
     pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         let events = self.take(false);

@@ -122,7 +122,8 @@ impl ChangeNotifier {
         self.notify_those(id, |thread| notify(&thread.all));
     }
 
-    /// Notifies the listeners for which the change matters.
+    /// Notifies the listeners of the thread in `notice`. If `notice.runs` is true, also notifies the listeners of
+    /// [`runs`](Self::runs).
     pub fn announce(&self, notice: Notice<'_>) {
         match notice.ended {
             Some(run) => self.notify_ended(run),

@@ -49,9 +49,9 @@ pub struct Change {
     pub settled: Vec<Uuid>,
     /// The webhook deliveries to add, as documents. The store does not replace documents that already exist.
     pub documents: Vec<Document>,
-    /// The time from which a worker may claim a run of the thread, and the name of the graph that the worker must have.
-    /// `None` if all runs have ended. For a cancelled run, the name is [`CANCELLED`], because after some seconds any
-    /// worker may claim the run.
+    /// The time from which a worker may claim a run of the thread if the thread has no valid lease, and the name of the
+    /// graph that the worker must have. For a cancelled run, the name is [`CANCELLED`], because after some seconds any
+    /// worker may claim the run. `None` if all runs have ended.
     pub ready: Option<(SystemTime, String)>,
     /// True if the log exceeds its limit. The store must then delete the oldest events and update the [`ThreadRow`].
     pub is_crowded: bool,

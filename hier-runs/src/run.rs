@@ -161,8 +161,8 @@ pub struct Run {
     pub ended: Option<SystemTime>,
     /// The failure, if the run has failed.
     pub error: Option<Failure>,
-    /// The state after a successful run, with its open questions: `{"values": …, "interrupts": […]}`. `None` if the run
-    /// has not succeeded.
+    /// The state at the end of the run, and the questions for which the run stopped:
+    /// `{"values": …, "interrupts": […]}`. `None` if the status of the run is not [`RunStatus::Success`].
     pub output: Option<Value>,
     /// The number of the run. A store gives each new run a greater number than all earlier runs.
     pub number: u64,
@@ -287,12 +287,12 @@ impl Claimed {
     }
 }
 
-/// A run that was added, and its claim if the worker has claimed it at once.
+/// The result of `create_claimed`: the added run, and the claim if the call has also claimed the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddedRun {
     /// The run as it was added.
     pub run: Run,
-    /// The claimed run. `None` if the worker has not claimed the run.
+    /// The claimed run. `None` if the call has not claimed the run.
     pub claimed: Option<Claimed>,
 }
 

@@ -48,7 +48,7 @@ pub struct ThreadRow {
     /// The time at which the latest ended run of the thread ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
     /// True if the thread was created for one run. The thread expires one minute after the run has ended. A search
-    /// finds it only by its id.
+    /// finds the thread only by its id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -181,7 +181,7 @@ pub struct ThreadIndex {
 }
 
 impl ThreadIndex {
-    /// Creates changes to a thread that set this status and leave its values as they are.
+    /// Creates changes that set the status of a thread and keep the values of the thread.
     pub fn new(status: ThreadStatus) -> Self {
         Self { status, ..Self::default() }
     }
