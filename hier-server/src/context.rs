@@ -12,8 +12,8 @@ use crate::reserved::USER;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The `context` of the request. If the request has no `context`, this is its `config.configurable`. If it has
-    /// neither, this is the context of the assistant.
+    /// The `context` of the request. Without a `context`, this is the `config.configurable` of the request. If the
+    /// request has neither, this is the context of the assistant.
     pub context: Value,
     /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
     /// contain the user.

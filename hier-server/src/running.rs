@@ -38,7 +38,8 @@ impl Running {
         self.serve_until(std::future::ready(())).await
     }
 
-    /// Waits until the process receives a signal to stop (SIGTERM or Ctrl+C). Then calls [`stop`](Self::stop).
+    /// Waits until the process receives a signal to stop (SIGTERM or Ctrl+C), and then stops the server as
+    /// [`stop`](Self::stop) does. If the server fails before the signal, returns the error.
     pub async fn until_signal(self) -> Result<(), ServerError> {
         self.serve_until(stop_signal()).await
     }
