@@ -28,7 +28,8 @@ pub const FORCED_EXIT: &str = "forced_exit";
 /// The name of the node of a `TodoGraph` that rejects a report while items are open.
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
 
-/// The name of the channel with the calls in progress that lead from the outermost supervisor to a subagent.
+/// The name of the channel with an agent's stack of subagent calls. The stack contains the calls in progress that lead
+/// to the agent, from the call by the outermost supervisor to the call of the agent.
 pub const STACK: &str = "__subagent_stack__";
 
 /// The kinds of agents.
@@ -159,7 +160,7 @@ struct NodeRanges {
 }
 
 impl AgentShape {
-    /// Returns the index of the first node after the agent's own nodes in the graph of [`spec`](Self::spec). The
+    /// Returns the number of built-in nodes, which come first in the graph of [`spec`](Self::spec). The nodes of the
     /// subagents start at this index, and the stages follow the subagents.
     pub fn first(&self) -> usize {
         self.kind.nodes().len()

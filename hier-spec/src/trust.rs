@@ -143,7 +143,7 @@ impl Senders {
         Self(self.0 | other.0)
     }
 
-    /// Returns the set with its calls moved to conversations that also read data with the labels `more`.
+    /// Adds the labels `more` to the labels of the data that the conversation of each call reads. Returns the new set.
     #[must_use]
     pub const fn reading(self, more: TrustLabels) -> Self {
         let (mut found, mut at) = (Self::NONE, 0);
@@ -210,7 +210,7 @@ impl GraphTrust {
     }
 }
 
-/// A part of an agent: a tool, a subagent or a stage.
+/// A part of an agent: a tool, a toolset, a subagent, a stage or the untrusted input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustSource<'a> {
     /// The name of the part, for error messages.
@@ -241,7 +241,8 @@ impl<'a> TrustSource<'a> {
     }
 }
 
-/// Returns the labels of the data that a conversation with these parts reads.
+/// Returns the labels of the data that an agent's conversation reads. `sources` contains all parts of the agent. The
+/// result is the union of their [`read`](TrustSource::read) labels.
 pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     let (mut read, mut at) = (TrustLabels::NONE, 0);
     while at < sources.len() {
@@ -251,7 +252,8 @@ pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     read
 }
 
-/// Returns true if an attacker can make the tool or subagent `sources[place]` send private data.
+/// Returns true if an attacker can make the part `sources[place]` of an agent send private data. `sources` contains all
+/// parts of the agent.
 pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
     sources[place].senders.reading(conversation(sources)).leak()
 }

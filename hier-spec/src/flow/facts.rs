@@ -22,7 +22,7 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The index that stands for the readers of channels that are not nodes: the routes, the functions and the declared
+    /// An index that stands for all readers of channels other than nodes: the routes, the functions and the declared
     /// output of the graph.
     pub const OTHERS: usize = usize::MAX;
 

@@ -1,13 +1,14 @@
-//! The data flow of a graph: which channels its nodes read and write, and the rules about them:
+//! The data flow of a graph: the channels that the nodes read and write, and the rules about these channels:
 //!
 //! 1. [`conflict`]: two nodes that can run in one superstep do not both write a channel without a reducer.
 //! 2. [`unwritten`]: a channel that a node or a route reads is written by the input, by a node of the graph or from
 //!    outside.
 //! 3. [`unfilled`]: a channel that the graph returns is written by the input or by a node of the graph.
 //!
-//! The types of nodes say what they read and write. A node whose type does not say what it writes makes no claim:
-//! [`NodeFlow::is_typed`] is false. A rule is silent if it depends on such a node. The functions are constants, because
-//! `graph!` knows the shape of a graph and the compiler knows its types: the generated code applies them.
+//! The types of nodes show the channels that the nodes read and write. If the type of a node does not show the channels
+//! that the node writes, [`NodeFlow::is_typed`] is false. A rule that depends on such a node finds no mistakes. The
+//! functions are `const`. The code that `graph!` generates calls them at compile time, because the macro knows only the
+//! shape of the graph, and the compiler knows the types.
 //!
 //! A thread keeps its channels from run to run. Rule 2 therefore accepts a channel that any node of the graph writes,
 //! even a node that runs later.
@@ -25,7 +26,7 @@ pub use steps::{SameStep, same_step};
 pub struct NodeFlow {
     /// The channels that the node reads. If `reads_all` is true, the node may read other channels, too.
     pub reads: ChannelSet,
-    /// The channels that each run of the node writes.
+    /// The channels that the node always writes when it runs.
     pub always: ChannelSet,
     /// The channels that the node may write. Complete if `is_typed` is true.
     pub writes: ChannelSet,

@@ -15,8 +15,8 @@ use crate::together;
 pub struct SameStep {
     words: usize,
     rows: Vec<u64>,
-    /// True if the table has all pairs. False if the graph has too many positions to explore. The table then has only
-    /// nodes that always run together.
+    /// True if the table has all pairs. False if the graph has too many positions to explore, or if a command may go to
+    /// any node. The table then has only the pairs of nodes that always run together.
     pub is_exact: bool,
 }
 

@@ -21,10 +21,11 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Finds all positions of the nodes in `goals` and of the nodes that can lead to them.
+    /// Explores the positions that a run can reach. A position contains only the nodes in `goals` and the nodes that
+    /// can lead to them.
     ///
-    /// Other nodes never influence the goals, so leaving them out changes no result. A deferred node is influenced by
-    /// every node, because it waits for all of them.
+    /// Other nodes do not influence the goals. An exception is a deferred node, which waits for all other nodes. If a
+    /// goal or a node that leads to a goal is deferred, the positions contain all nodes.
     ///
     /// Returns `None` if a command may go to any node, or if there are too many positions.
     pub fn explore(spec: &GraphSpec, goals: &[usize]) -> Option<Self> {

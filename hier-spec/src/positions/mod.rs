@@ -1,11 +1,11 @@
-//! The positions at which a thread can stand between two supersteps.
+//! The positions that a thread can have in its graph between two supersteps.
 //!
 //! [`StepModel`] is an abstract model of the engine's position: it has the triggers of nodes and no values. Everything
 //! that depends on values is a choice: the arm of a route, the targets of a command, and zero, one or several items of a
 //! Send. [`Positions`] are the positions that these choices can reach.
 //!
-//! A node that runs without choices has one outcome, so most graphs have few positions. [`Positions::explore`] counts
-//! its work, never the time, and gives up beyond a bound. It therefore gives the same result on every machine.
+//! A node that runs without choices has one outcome, so most graphs have few positions. [`Positions::explore`] limits
+//! the number of its operations, and not its time. It therefore gives the same result on every machine.
 
 mod choices;
 mod explore;
