@@ -74,7 +74,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases, several at the same time. Calls `new_saver` once for each case. The function must return an empty
-/// saver that shares no data with the other savers.
+/// saver. The savers must not share data.
 pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,

@@ -73,7 +73,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases, several at the same time. Calls `new_store` once for each case. The function must return an empty
-/// run store that shares no data with the other stores.
+/// run store. The stores must not share data.
 pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,

@@ -74,7 +74,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases, several at the same time. Calls `new_store` once for each case. The function must return an empty
-/// store with the given options that shares no data with the other stores.
+/// store with the given options. The stores must not share data.
 pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
     Report::run_cases(cases(), async |case| {
         let store = match case.options() {
