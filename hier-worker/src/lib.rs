@@ -95,18 +95,18 @@ impl Worker {
         Self(shared, Handle::default())
     }
 
-    /// Returns a handle with which this process can add runs. If the worker has a free slot, it starts a run that the
-    /// handle adds at once.
+    /// Returns a handle with which this process can add runs. If the worker has a free slot, it starts an added run at
+    /// once.
     pub fn handle(&self) -> Handle {
         self.1.clone()
     }
 
-    /// Adds a graph. `name` is the name by which runs refer to it.
+    /// Adds a graph. The worker uses the graph for runs whose [`graph`](hier_core::runs::Run::graph) is `name`.
     pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
         self.dyn_graph(name, Arc::new(graph))
     }
 
-    /// Adds a shared graph. `name` is the name by which runs refer to it.
+    /// Adds a shared graph. The worker uses the graph for runs whose [`graph`](hier_core::runs::Run::graph) is `name`.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.0.graphs.insert(name.into(), graph);
         self
@@ -152,8 +152,8 @@ impl Worker {
     /// during the last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the
     /// queue, for example because the worker stops, the attempt does not count.
     ///
-    /// A detached subagent fails after the same number of deaths at one checkpoint. All runs that continue it share this
-    /// count.
+    /// The same number limits the attempts to continue a detached subagent from one checkpoint. An attempt counts if
+    /// its worker died. The count includes the attempts of all runs that continue the subagent.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self
