@@ -110,8 +110,8 @@ struct IncomingRun {
 }
 
 impl Hub {
-    /// Listens at this address, to which all workers must be able to connect. If the workers run on the same machine,
-    /// use `127.0.0.1:0`. To listen on all network interfaces, use [`reached_at`](Self::reached_at).
+    /// Listens at this address. All workers must be able to connect to it. If the workers run on the same machine, use
+    /// `127.0.0.1:0`. To listen on all network interfaces, use [`reached_at`](Self::reached_at).
     ///
     /// The connection is not encrypted. A program that knows the token of a run can add events to the stream of that
     /// run, and hier sends the token only to the cluster. Keep the port inside the network of the cluster.
