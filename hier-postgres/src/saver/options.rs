@@ -89,8 +89,8 @@ impl PostgresOptions {
     /// [`decrypt_with`](Self::decrypt_with), or was moved from another row or database.
     ///
     /// Ids, names, times, sizes, keys of items and the statuses of runs are not encrypted. The names include those of
-    /// threads, namespaces, channels, graphs, signals and holders, and of users who have created crons. The saver does
-    /// not detect a removed row, or a row that was replaced by an earlier version of itself.
+    /// threads, namespaces, channels, graphs and signals, of the holders of leases, and of the users who have created
+    /// crons. The saver does not detect a removed row, or a row that was replaced by an earlier version of itself.
     ///
     /// To replace a key:
     ///
