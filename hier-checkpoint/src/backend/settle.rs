@@ -4,8 +4,8 @@ use std::hash::Hash;
 use super::rows::Batch;
 
 impl Batch {
-    /// Keeps one change for each row, because an SQL statement may not change a row twice. Keeps the first write to a
-    /// slot from 0 upwards. For all other rows, keeps the last change.
+    /// Removes repeated changes of a row from the batch, because an SQL statement may not change a row twice. Keeps the
+    /// first of several writes to a slot from 0 upwards, and the last of several changes to any other row.
     pub fn settle(&mut self) {
         keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
         keep_last(&mut self.pieces, |row| (row.namespace.clone(), row.channel.clone(), row.version));

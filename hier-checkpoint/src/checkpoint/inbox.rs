@@ -62,7 +62,7 @@ impl Delivered {
     }
 }
 
-/// Changes to the inbox and the timer of a thread, which a commit makes in the same transaction as its records.
+/// Changes to the inbox and the timer of a thread. A commit stores them in the same transaction as its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SideEffects {
@@ -149,7 +149,8 @@ pub struct DueQuery {
 }
 
 impl DueQuery {
-    /// Creates a query for at most `limit` threads of these graphs that are due at the time `by`.
+    /// Creates a query for threads that are due for one of these graphs at the time `by` or earlier. The query returns
+    /// at most `limit` threads.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }

@@ -15,8 +15,8 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 /// If a message has no id, it gets a random UUID when it is added to a list.
 ///
 /// A channel with `#[reducer(messages)]` merges written messages by id. A written message replaces the message with the
-/// same id and keeps its position in the list. A message with a new id is appended. A write can also remove messages,
-/// with [`Message::remove`] and [`Message::remove_all`]. LangGraph's `add_messages` has the same rules.
+/// same id, at the same position. A message with a new id is appended. A write can also remove messages, with
+/// [`Message::remove`] and [`Message::remove_all`]. LangGraph's `add_messages` has the same rules.
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,

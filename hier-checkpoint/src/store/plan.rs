@@ -222,9 +222,10 @@ impl Finder {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Starts the selection of results. Pass all items whose namespaces start with the prefix to [`Picking::rank`],
-    /// grouped by namespace, in the order in which namespaces and items were created. Leave out the namespaces that
-    /// [`includes`](Self::includes) rejects.
+    /// Starts the selection of results. The caller then passes the items to [`Picking::rank`]: all items whose
+    /// namespace starts with [`prefix`](Self::prefix) and for whose namespace [`includes`](Self::includes) returns
+    /// true. The items must be grouped by namespace. The namespaces, and the items in a namespace, must have the order
+    /// of their creation.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
     }
