@@ -225,8 +225,8 @@ impl ThreadDecision {
         }
     }
 
-    /// Returns true if the decision only starts a run. If the backend cannot grant the claim of such a decision, it
-    /// stores nothing.
+    /// Returns true if the decision only starts a run. If the backend cannot grant the claim of such a decision, the
+    /// backend stores nothing.
     pub const fn is_only_claim(&self) -> bool {
         self.claim.is_some() && self.runs.is_empty()
     }

@@ -252,7 +252,8 @@ impl<'a> Crons<'a> {
     /// [`Cron::thread_metadata`], the call pauses the cron instead, even if a new thread has the same id.
     ///
     /// Returns `None` if the cron is not due or was paused by this call, or if another process has added the run. Also
-    /// returns `None` if the thread is busy and the strategy of the cron is [`MultitaskStrategy::Reject`].
+    /// returns `None` if the thread is busy and the strategy of the cron is [`MultitaskStrategy::Reject`]. The cron
+    /// then skips this run.
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };

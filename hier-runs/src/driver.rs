@@ -69,9 +69,14 @@ impl dyn RunStore + '_ {
         Ok(self.add("create_run", run, None).await?.run)
     }
 
-    /// Adds a run like `create_run`. If the run can start at once, also claims it in the same transaction. A run can
-    /// start at once if it is due, is the next one of its thread, and runs a graph in `claim`, and if the thread has no
-    /// valid lease. A store may also leave such a run unclaimed, for a later call of `claim_run`.
+    /// Adds a run like `create_run`. If the run can start at once, also claims the run in the same transaction. A run
+    /// can start at once if all of these conditions are true:
+    ///
+    /// * The run is due and is the next run of its thread.
+    /// * `claim` accepts the graph of the run.
+    /// * The thread has no valid lease.
+    ///
+    /// A store may also leave such a run unclaimed, for a later call of `claim_run`.
     ///
     /// A worker calls this method if it can execute another run and no run waits for a worker. The caller must execute
     /// the run that it has claimed.
@@ -101,9 +106,9 @@ impl dyn RunStore + '_ {
         guard("remove_run", || self.run_backend().delete_run(id)).await
     }
 
-    /// Cancels these runs of a thread. Returns those of them that had not ended before the call, in their new state. A
-    /// run that no worker has begun ends at once. If a worker has begun a run, this worker ends it. If this worker was
-    /// killed or has requeued the run, the next worker that claims the run ends it.
+    /// Cancels these runs of a thread. Returns the runs in `runs` that had not ended before the call, in their new
+    /// state. A run that no worker has begun ends at once. If a worker has begun a run, this worker ends it. If this
+    /// worker was killed or has requeued the run, the next worker that claims the run ends it.
     pub async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
         self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
     }
@@ -133,7 +138,7 @@ impl dyn RunStore + '_ {
     }
 
     /// Claims up to `most` runs like `claim_run`, each on another thread. May return fewer runs than can be claimed.
-    /// The list is empty only if no run can be claimed.
+    /// Returns an empty list only if no run can be claimed, or if `most` is 0.
     pub async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if most == 0 {
             return Ok(Vec::new());

@@ -25,7 +25,7 @@ pub enum RunsError {
     /// The document does not exist.
     #[error("there is no {kind} `{id}`")]
     NoDocument {
-        /// The kind of document: `assistant` or `cron`.
+        /// The kind of document, such as `assistant`.
         kind: String,
         /// The id of the document.
         id: String,
@@ -41,7 +41,7 @@ pub enum RunsError {
     /// The stored document has another revision than the caller has read, because another caller has changed it.
     #[error("another caller has changed {kind} `{id}`: read it again, and repeat the change")]
     Stale {
-        /// The kind of document: `cron` or `webhook`.
+        /// The kind of document, such as `cron`.
         kind: String,
         /// The id of the document.
         id: String,

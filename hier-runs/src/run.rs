@@ -143,8 +143,8 @@ pub struct Run {
     /// The previous data is kept until the run ends.
     #[serde(default)]
     pub undoable: bool,
-    /// The cancellation that a caller has requested. `None` if the run is not cancelled, or if it ended at once when it
-    /// was cancelled.
+    /// The cancellation that a caller has requested. `None` if no caller has cancelled the run, or if the run ended at
+    /// the time of the cancellation.
     pub cancel: Option<Cancel>,
     /// True if the thread is deleted soon after the run has ended. Only a thread that was created with the run is
     /// deleted.
