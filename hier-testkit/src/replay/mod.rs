@@ -28,9 +28,9 @@ use crate::session::{FakeOperator, Session, Trace};
 ///
 /// * The replay executes the nodes, so give them a context without side effects.
 ///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded replies of a model.
-/// * Each turn runs on a copy of its thread, which the replay makes in the same saver and deletes afterwards. The
-///   thread itself does not change. If the replay is dropped or killed, one copy is left. The name of the copy ends
-///   with `#replay-` and an id.
+/// * Each turn runs on a copy of its thread. The replay makes the copy in the same saver, and deletes the copy
+///   afterwards. The thread itself does not change. If the replay is dropped or killed, one copy is left. The name of
+///   the copy ends with `#replay-` and an id.
 /// * Waits end immediately. The replay does not send signals and inbox messages again, so a turn that received one will
 ///   differ.
 ///
@@ -134,7 +134,9 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver fails. If the graph cannot read a thread, or if a run fails, the report contains the error.
+    /// Fails if the saver fails. Without [`threads`](Self::threads), also fails if the saver has no
+    /// [`ThreadAdmin`](hier_core::checkpoint::ThreadAdmin). If the graph cannot read a thread, or if a run fails, the
+    /// report contains the error.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
         for thread in self.selected_threads().await? {
