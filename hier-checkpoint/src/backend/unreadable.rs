@@ -13,7 +13,8 @@ const MOST: usize = 4_096;
 
 type Since = HashMap<String, Instant>;
 
-/// The threads and rows that could not be read during the last minute. Each has the time of the failed read.
+/// The threads and rows that a saver could not read during the last minute, each with the time of the failed read. The
+/// saver skips these threads.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     threads: Mutex<Since>,

@@ -88,7 +88,7 @@ impl Conversations {
     }
 
     /// Removes the conversations of a thread. A saver calls this method when it has deleted the thread or replaced its
-    /// history. A run that is in progress cannot add the conversations of this thread again.
+    /// history. A run that has called [`take`](Self::take) before cannot add its conversations again.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;

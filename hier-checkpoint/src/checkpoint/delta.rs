@@ -42,8 +42,8 @@ impl Rule<'_> {
         }
     }
 
-    /// Merges the JSON value `new` into the JSON value `old` as the reducer does. Fails for a custom reducer, which
-    /// only its program can call.
+    /// Merges the JSON value `new` into the JSON value `old` as the reducer of this rule does. Fails for a custom
+    /// reducer, because only the program that defines the reducer can call it.
     pub fn merge_json(&self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
         match (self, &mut *old, new) {
             (Self::Append, Value::String(old), Value::String(new)) => {

@@ -209,11 +209,11 @@ pub enum LastRan {
     Start,
     /// The node with this name ran last.
     Node(Arc<str>),
-    /// Several nodes may have run last, and the checkpoint does not contain their names. An update must name its node
+    /// Several nodes may have run last, and the checkpoint does not contain their names. An update must name a node
     /// with `as_node`.
     Several,
-    /// The nodes that may have run last. An update must name one of them with `as_node`, because the engine cannot
-    /// select one. A list with a single node is not a [`Self::Node`]: several edges led to this node at once
+    /// The nodes that may have run last. An update must name a node with `as_node`, because the engine cannot select
+    /// one. A list with a single node is not a [`Self::Node`]: several edges led to this node at once
     /// ([`NextTasks::tied`]).
     Among(Vec<Arc<str>>),
 }
@@ -320,10 +320,10 @@ pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Channe
     }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| parent.get(piece.channel) == Some(&base)))
 }
 
-/// The writes of a task. They are stored with the checkpoint from which the superstep of the task started.
+/// The writes of a task. A saver stores them with the checkpoint before the superstep of the task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {
-    /// The id of the checkpoint before the superstep.
+    /// The id of the checkpoint before the superstep of the task.
     pub checkpoint: Uuid,
     /// The id of the task. Nil for the writes of a command that a caller gave as input.
     pub task: Uuid,
