@@ -15,7 +15,7 @@ use super::status::ThreadStatus;
 use super::thread::{ThreadIs, ThreadPatch, ThreadRow};
 use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
-/// A change of a thread and its runs, which a backend applies with [`decide`](Self::decide).
+/// A change of a thread and its runs. A backend applies the change with [`decide`](Self::decide).
 #[derive(Clone, Debug)]
 pub struct ThreadChange {
     /// The id of the thread.
@@ -70,7 +70,7 @@ pub struct ThreadDecision {
     /// The changed thread with its runs. [`Queue::changed`] returns the rows to store.
     pub queue: Queue,
     /// A document to store, or `None` if the change stores no document. If the stored document has another revision
-    /// than this one, the backend refuses the change with [`RunsError::Stale`].
+    /// than [`Document::revision`], the backend refuses the change with [`RunsError::Stale`].
     pub document: Option<Document>,
     /// The checkpoints and the writes of tasks to store.
     pub records: Vec<WriteRecord>,

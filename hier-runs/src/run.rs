@@ -207,8 +207,8 @@ pub struct NewRun {
     /// True to delete the thread soon after the run has ended. Has no effect on a thread that exists already.
     pub temporary: bool,
     /// A document to store in the same transaction, or `None` to store no document. If the stored document has another
-    /// revision than this one, adding the run fails with [`RunsError::Stale`](super::RunsError::Stale). A cron uses
-    /// this to add each run only once.
+    /// revision than [`Document::revision`], adding the run fails with [`RunsError::Stale`](super::RunsError::Stale). A
+    /// cron uses this to add each run only once.
     pub document: Option<Document>,
 }
 
@@ -337,7 +337,7 @@ impl RunEnd {
         self
     }
 
-    /// Creates the end of a run that is rolled back: it is deleted with its checkpoints.
+    /// Creates an end that rolls the run back. The store then deletes the run with its checkpoints.
     pub fn rolled_back(run: Uuid) -> Self {
         Self { rollback: true, ..Self::new(run, RunStatus::Interrupted) }
     }

@@ -43,7 +43,7 @@ impl RunStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
-    /// The status if all runs of the thread have ended and none of the other statuses applies.
+    /// All runs of the thread have ended, and none of the other statuses applies.
     #[default]
     Idle,
     /// The thread has a run that has not ended.
