@@ -3,7 +3,7 @@
 /// Maximum length of a message in bytes. A longer message is cut.
 const CAPACITY: usize = 640;
 
-/// An error message that a constant assembles. A message longer than 640 bytes is cut.
+/// An error message that a constant can build, because all methods are `const`. A message longer than 640 bytes is cut.
 #[derive(Debug)]
 pub struct ConstText {
     bytes: [u8; CAPACITY],

@@ -115,7 +115,8 @@ impl ToolTrust {
         Self { labels, is_approved }
     }
 
-    /// Marks the tool as approved if `is_approved` is true. Otherwise does not change the value.
+    /// If `is_approved` is true, records that a person must approve the calls of the tool. Otherwise, does not change
+    /// the value.
     #[must_use]
     pub const fn approved(self, is_approved: bool) -> Self {
         Self { is_approved: self.is_approved || is_approved, ..self }

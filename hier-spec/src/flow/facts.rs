@@ -13,8 +13,8 @@ pub struct NodeChannels {
     pub writes: Option<Vec<Text>>,
 }
 
-/// The source of a node's [`NodeChannels`]: a function that returns the channels of each node of the graph, and the
-/// index of the node.
+/// Access to the [`NodeChannels`] of one node. Consists of the index of this node, and of a function that returns the
+/// channels of the node with a given index.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSpec {
     channels: fn(usize) -> NodeChannels,

@@ -49,7 +49,7 @@ impl NodeFlow {
         reads_all: false,
     };
 
-    /// Returns the flow of a node that in each run behaves like one of the two nodes.
+    /// Returns the flow of a node that behaves like one of the two nodes each time it runs.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
