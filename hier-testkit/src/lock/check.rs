@@ -48,7 +48,7 @@ pub struct LockFinding {
     pub threads: BTreeMap<ThreadPosition, usize>,
 }
 
-/// The position of a thread in its graph, which consists of its next nodes and its status.
+/// The position of a thread in its graph: the next nodes and the status of the thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadPosition {
     /// The names of the nodes that the thread runs next. Empty if the thread has finished.
