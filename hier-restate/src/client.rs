@@ -181,7 +181,7 @@ pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// The type of the request that [`RemoteGraph::invoke`] returns.
+/// The type parameter of the [`GraphRequest`] that [`RemoteGraph::invoke`] returns.
 pub struct RemoteInvoke {
     graph: RemoteGraph,
     input: DynInput,

@@ -267,7 +267,7 @@ impl RemoteGraph {
     }
 }
 
-/// The type of the request that [`RemoteGraph::stream`] returns.
+/// The type parameter of the [`GraphRequest`] that [`RemoteGraph::stream`] returns.
 #[derive(Debug)]
 pub struct RemoteStreaming {
     graph: RemoteGraph,
