@@ -100,8 +100,8 @@ pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     })
 }
 
-/// Returns the rule of a channel whose changes checkpoints store as additions. Returns `None` if checkpoints store the
-/// whole value after each change.
+/// Returns the rule of a channel if checkpoints store the changes of the channel as additions. Returns `None` if they
+/// store the whole value after each change.
 pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
     rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
 }

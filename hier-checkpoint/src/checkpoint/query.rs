@@ -13,8 +13,8 @@ pub struct ListQuery {
     pub thread: Option<String>,
     /// The namespace. Empty for the root graph.
     pub namespace: Option<String>,
-    /// The metadata that a checkpoint must have. A key is a key of the run's metadata, `source` (the name of a
-    /// [`Source`](super::Source)) or `step` (a number).
+    /// The metadata that a checkpoint must have. The filter can contain the keys of the run's metadata, and the keys
+    /// `source` (the name of a [`Source`](super::Source)) and `step` (a number).
     pub filter: Map<String, Value>,
     /// Selects only checkpoints with a smaller id.
     pub before: Option<Uuid>,

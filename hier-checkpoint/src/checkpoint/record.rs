@@ -239,7 +239,8 @@ pub struct ChannelBlob {
 /// The stored value of a channel: a whole value and later additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeltaChain {
-    /// The whole value. `None` if the saver does not find the value, which the engine reports as damage.
+    /// The whole value. `None` if the saver does not find the value. The engine then reports that the thread is
+    /// damaged.
     pub full: Option<Vec<u8>>,
     /// The later additions, oldest first.
     pub deltas: Vec<Vec<u8>>,
@@ -292,7 +293,7 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
 }
 
 /// Returns the values that must exist before the record is stored, as pairs of channel index and version. These are the
-/// values to which the checkpoint refers but which it does not store, and the values to which its additions are added.
+/// values that the checkpoint names but does not store, and the values to which it stores additions.
 ///
 /// If one of these values is neither stored nor part of an earlier record of the same commit, the saver must refuse the
 /// record with [`SaverError::Gone`].

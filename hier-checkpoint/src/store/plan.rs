@@ -173,8 +173,8 @@ impl PlanDraft {
     }
 }
 
-/// A search. The store passes all items whose namespaces start with the prefix to the [`Picking`] of the search, which
-/// selects the results.
+/// A search. The store reads all items whose namespace starts with [`prefix`](Self::prefix). A [`Picking`] then selects
+/// the results from these items.
 #[derive(Debug)]
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
