@@ -27,8 +27,8 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, the change also starts the run, but only if the thread has no valid lease and no
-    /// earlier run of the thread must start first.
+    /// Adds a run. With a claim, the change also starts this run if the thread has no valid lease and if the run is the
+    /// next run of the thread that the claim can start.
     Add(Box<NewRun>, Option<RunClaim>),
     /// Starts the next run of the thread if the thread has no valid lease. The next run is a run whose worker has lost
     /// its lease, or else the first run that is due.

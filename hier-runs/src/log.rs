@@ -94,8 +94,8 @@ impl RunLog {
         self.arrived.notify_one();
     }
 
-    /// Waits until an event or the beginning of the run is added to the log. Returns at once if this has happened since
-    /// the last call. Call [`flush`](Self::flush) afterwards.
+    /// Waits until the log receives an event, or receives the input and the first superstep of the run. Returns at once
+    /// if this has happened since the last call. Call [`flush`](Self::flush) afterwards.
     pub async fn events_arrived(&self) {
         self.arrived.notified().await;
     }
