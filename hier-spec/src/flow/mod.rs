@@ -111,8 +111,8 @@ pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
 }
 
 /// Returns the first channel of `reads` that is neither in `written` nor in `given`. `written` has the channels that
-/// the nodes write, and `given` has those that are written from outside. `None` in one of them means that any channel
-/// may be written, so the function returns `None`.
+/// the nodes write, and `given` has those that are written from outside. If `written` or `given` is `None`, any channel
+/// may be written, and the function returns `None`.
 pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     match (written, given) {
         (Some(written), Some(given)) => reads.without(written).without(given).first(),
@@ -121,8 +121,8 @@ pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Op
 }
 
 /// Returns the first channel of `output` that is neither in `written` nor in `given`. `written` has the channels that
-/// the nodes write, and `given` has those that the input writes. `None` in one of them means that any channel may be
-/// written, so the function returns `None`.
+/// the nodes write, and `given` has those that the input writes. If `written` or `given` is `None`, any channel may be
+/// written, and the function returns `None`.
 pub const fn unfilled(output: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     unwritten(output, written, given)
 }
