@@ -12,7 +12,8 @@ use super::schema::Typed;
 /// A change between two locks, with the path of its graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The path of the graph in the old lock. For a graph that only the new lock contains, its path there.
+    /// The path of the graph in the old lock. If only the new lock contains the graph, this is the path in the new
+    /// lock.
     pub graph: GraphPath,
     /// The change.
     pub change: Change,
