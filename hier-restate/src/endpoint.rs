@@ -30,8 +30,8 @@ const ENDS_KEPT: Duration = Duration::from_hours(24);
 /// The default number of threads in memory.
 const THREADS: usize = 1_000;
 
-/// A rule that selects the tasks of a superstep that any worker of the cluster can execute. The remaining tasks run on
-/// the worker that executes the superstep.
+/// A rule that selects tasks of a superstep. Any worker of the cluster can execute the selected tasks. The other tasks
+/// run on the worker that executes the superstep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FanOut {
@@ -156,7 +156,7 @@ impl Endpoint {
         self
     }
 
-    /// Selects the tasks of the last added graph that any worker can execute. Defaults to all tasks of each superstep
+    /// For the last added graph, selects the tasks that any worker can execute. Defaults to all tasks of each superstep
     /// with at least two tasks. Restate needs some milliseconds to send a task to a worker, so [`FanOut::Local`] is
     /// faster for very short tasks.
     pub fn fan_out(self, fan_out: FanOut) -> Self {
