@@ -371,7 +371,7 @@ impl RunControl {
         Self::default()
     }
 
-    /// Requests that the run stops after its current superstep, and returns at once.
+    /// Requests that the run stops after its current superstep. This method does not wait until the run has stopped.
     /// [`StopReason::Drained`](crate::StopReason::Drained) contains the `reason`.
     pub fn request_drain(&self, reason: impl Into<String>) {
         *lock(&self.0) = Some(reason.into());
