@@ -1,9 +1,10 @@
 //! Events of runs on threads, in the order of LangGraph 1.2.22.
 
-use hier_core::graph::{FullState, GraphInput, NodeDef};
+use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{FullState, GraphBuilder, GraphInput, NodeDef, Task};
 use hier_core::prelude::*;
-use hier_core::state::{DynState, DynUpdate};
-use hier_core::{Event, StateUpdate};
+use hier_core::state::{ChannelWrite, DynState, DynUpdate, Update};
+use hier_core::{Event, NodeError, StateUpdate};
 use serde_json::{Value, json};
 
 use super::kit::*;
@@ -236,4 +237,36 @@ async fn inner_question_is_reported_once_per_level() {
         [0, "checkpoints", "loop", 1, [], { "log": ["s1", "yes"], "x": 1 }],
     ]);
     same(&events_of(&bench, Command::resume("yes"), true).await, &expected);
+}
+
+/// A state with a secret.
+#[derive(State, Clone, Default, Serialize, Deserialize)]
+struct Vault {
+    #[channel(secret)]
+    token: Option<String>,
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+#[tokio::test]
+async fn restored_results_are_streamed_without_secrets() {
+    let renew = async |_: Task<Vault>| Vault::update().token("t0k3n".to_owned()).log(["renewed"]);
+    let ask = async |task: Task<Vault>| {
+        let answer: String = task.run().interrupt("?").await?;
+        Ok::<_, NodeError>(Vault::update().log([answer]))
+    };
+    let graph = GraphBuilder::<Vault>::new("vault").node("renew", renew).node("ask", ask);
+    let graph = graph.edge(START, "renew").edge(START, "ask").edge("renew", END).edge("ask", END);
+    let graph = graph.compile().unwrap().checkpointer(MemorySaver::default());
+    let _ = graph.invoke(Vault::update()).thread("t").await.unwrap();
+    let mut stream = graph.stream(Command::resume("yes")).thread("t").modes([StreamMode::Updates]);
+    let mut restored: Vec<String> = Vec::new();
+    while let Some(event) = stream.next().await {
+        if let Event::Updates(update) = event.unwrap()
+            && update.cached
+        {
+            restored.extend(update.update.writes().iter().map(|write| write.name().to_owned()));
+        }
+    }
+    assert_eq!(restored, ["log"]);
 }

@@ -49,6 +49,13 @@ fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
     TaskEvent { id: task.run.task_id(), node: task.run.node().to_owned(), step: task.run.key.step, phase }
 }
 
+/// Returns the event of a task's result, without its writes to secret channels.
+pub(crate) fn update<S: Values>(node: &str, done: &TaskOutcome<S>, cached: bool) -> Event<S> {
+    let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
+    let shown = done.writes.iter().filter(|write| !write.is_secret()).cloned().collect();
+    Event::Updates(NodeUpdate { node, update: S::Update::from_writes(shown), cached })
+}
+
 pub(crate) fn report<S: Values, C>(
     emitter: &Emitter<S>,
     task: &Task<S, C>,
@@ -59,10 +66,7 @@ pub(crate) fn report<S: Values, C>(
         && !done.is_for_parent()
         && emitter.wants(StreamMode::Updates)
     {
-        let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
-        let shown = done.writes.iter().filter(|write| !write.is_secret()).cloned().collect();
-        let update = S::Update::from_writes(shown);
-        emitter.emit(Event::Updates(NodeUpdate { node, update, cached: done.by == By::Cache }));
+        emitter.emit(update(node, done, done.by == By::Cache));
     }
     if let Err(error) = result
         && let NodeErrorKind::Interrupt(questions) = error.kind()

@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
-use crate::engine::attempt::report::started;
+use crate::engine::attempt::report;
 use crate::engine::durable::resumed::{ResumedStep, TaskProgress};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::pool::TaskBatch;
-use crate::engine::program::{By, Checkpoints, Task, TaskKey, TaskOutcome};
+use crate::engine::program::{Checkpoints, Task, TaskKey, TaskOutcome};
 use crate::engine::run::batch_tasks::{BatchTasks, FailedTask, OpenTask, TaskEnd, task_end};
 use crate::engine::run::partial::paused;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::step::{Applied, StepTasks};
-use crate::engine::stream::event::{Event, NodeUpdate, StreamMode};
+use crate::engine::stream::event::StreamMode;
 use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::policy::{ParallelStep, PartialStep, PartialStepEnd, StepPolicy};
-use crate::state::{Update, Values};
+use crate::state::Values;
 
 /// The known tasks of a durable superstep. In the first run of a superstep, no task has ended.
 struct KnownTasks<S: Values> {
@@ -167,16 +167,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(super) fn emit_started(&self, step: &StepTasks) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) else { return };
         for (place, key) in step.keys().enumerate() {
-            emitter.task(started(&self.task.sibling(key, step.arg(place))));
+            emitter.task(report::started(&self.task.sibling(key, step.arg(place))));
         }
     }
 
     fn emit_cached(&self, node: usize, done: &TaskOutcome<S>) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
-        let name = self.task.graph.plan.name(node);
-        let node = if done.by == By::Handler { format!("__error_handler__{name}") } else { name.to_owned() };
-        let update = S::Update::from_writes(done.writes.clone());
-        emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
+        emitter.emit(report::update(self.task.graph.plan.name(node), done, true));
     }
 
     /// Runs the tasks of a superstep, or only the open tasks. Returns their ends in order.
