@@ -180,6 +180,28 @@ async fn hooks_run_for_a_root_without_tasks() {
     assert_eq!((stored.values.title.as_str(), stored.next.len()), ("left", 0));
 }
 
+graph! {
+    /// Ends with a command for its outer graph.
+    Escape<Case> = Graph { nodes: [flee], edges: [START >> flee >> END], on_exit: leave }
+}
+
+graph! {
+    Hall<Case> = Graph { nodes: [Escape { goto: [after] }, after], edges: [START >> Escape >> END, after >> END] }
+}
+
+async fn flee(state: &Case) -> Command<Case> {
+    let command = Command::update(Case::update().log(["fled".to_owned()]));
+    if state.title == "far" { command.goto("after").parent() } else { command.parent() }
+}
+
+#[tokio::test]
+async fn exit_hook_of_a_subgraph_runs_after_a_command_for_the_parent() {
+    let near = Hall::compile().invoke(Case::update().title("near")).await.expect("a run");
+    assert_eq!(near.state().log, ["fled", "left with 0"]);
+    let far = Hall::compile().invoke(Case::update().title("far")).await.expect("a run");
+    assert_eq!(far.state().log, ["fled", "left with 0", "after left"]);
+}
+
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Visits {
     visits: u32,

@@ -192,8 +192,8 @@ mod other_state {
         let state = run::<Around>(Trace::update().total(5).x(3).y(4)).await.unwrap();
         assert_eq!(state.log[..3], ["p".to_owned(), r#"["p"] 5 3"#.to_owned(), "secret".to_owned()]);
         // `total` is plain inside: its last value, 7, is added outside, and again from there: 5 + 7 + 14.
-        // `x` is summed inside and plain outside: the last write is the value.
-        assert_eq!((state.total, state.x, state.y), (26, 10, 4));
+        // `x` is summed inside and plain outside: its last value, 3 + 10 + 10, is the value outside, and again 20 more.
+        assert_eq!((state.total, state.x, state.y), (26, 43, 4));
     }
 }
 

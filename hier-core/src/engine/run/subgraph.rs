@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
+use crate::engine::attempt::route::with_writes;
 use crate::engine::durable::segment::segment_of_task;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
@@ -121,12 +122,15 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         S: Values,
         C: Send + Sync + 'static,
     {
-        let mut output = finish_child(runner, task, leave).await?;
-        if output.gotos.is_none() {
-            let left = self.hand_back(task, runner.leaving().await?);
-            output.writes = output.writes.into_iter().chain(left).collect();
+        let leave = |end: &T, returned| Ok(leave(end, self.merged(task, end, returned)?));
+        let Output { mut writes, gotos } = finish_child(runner, task, leave).await?;
+        let left = runner.leaving().await?;
+        if !left.is_empty() {
+            let end = with_writes(&*runner.task.state, &left)?;
+            let left = self.merged(task, &end, left.into_iter().collect())?;
+            self.hand_back(task, left).into_iter().for_each(|write| writes.push(write));
         }
-        Ok(output)
+        Ok(Output { writes, gotos })
     }
 }
 
@@ -172,13 +176,27 @@ impl<T: Values, C, D> Attached<T, C, D> {
         if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
         }
-        let state = &*runner.task.state;
-        let mut writes = Writes::new();
-        for (channel, outer) in self.shared(&task.graph.channels).iter().enumerate() {
-            if let Some(value) = outer.and_then(|_| state.stored(channel)) {
-                let mut bytes = Vec::new();
-                value.encode(&mut bytes)?;
-                writes.push(state.write_from(channel, false, &bytes)?);
+        let shared = self.shared(&task.graph.channels).iter().enumerate().filter(|(_, outer)| outer.is_some());
+        let writes = shared.filter_map(|(channel, _)| write_of(&*runner.task.state, channel, false).transpose());
+        writes.collect()
+    }
+
+    /// Replaces writes by the final value of their channel if only the subgraph merges the channel. The outer graph keeps
+    /// only the last write of such a channel.
+    fn merged<S: Values>(
+        &self,
+        task: &Task<S, C>,
+        end: &T,
+        mut writes: Vec<T::Write>,
+    ) -> Result<Vec<T::Write>, NodeError> {
+        let (inner, outer) = (&self.graph.channels, &task.graph.channels);
+        for (channel, shared) in self.shared(outer).iter().enumerate() {
+            let is_replaced = shared.is_some_and(|shared| outer[shared].kind.single_writer())
+                && !inner[channel].kind.single_writer()
+                && writes.iter().any(|write| write.channel() == channel);
+            if is_replaced {
+                writes.retain(|write| write.channel() != channel);
+                writes.extend(write_of(end, channel, true)?);
             }
         }
         Ok(writes)
@@ -242,6 +260,14 @@ impl<T: Values, C, D> Attached<T, C, D> {
         }
         writes
     }
+}
+
+/// Returns a write of a channel's value. Returns `None` if the channel has no value.
+fn write_of<T: Values>(state: &T, channel: usize, overwrite: bool) -> Result<Option<T::Write>, NodeError> {
+    let Some(value) = state.stored(channel) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes)?;
+    Ok(Some(state.write_from(channel, overwrite, &bytes)?))
 }
 
 /// Opens a run of an inner graph as part of a task of the outer graph.
@@ -318,7 +344,7 @@ impl<D> Drop for StartedInBackground<D> {
 pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
-    leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
+    leave: impl FnOnce(&T, Vec<T::Write>) -> Result<Writes<S>, NodeError>,
 ) -> NodeResult<S> {
     let started = StartedInBackground(runner.task.run.shared.clone());
     let end = runner.drive().await;
@@ -330,7 +356,7 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
         GraphEnd::Finished => {
             let graph = runner.task.graph.clone();
             let returned = runner.position.take_returned(&graph.channels);
-            let writes = leave(&runner.task.state, returned);
+            let writes = leave(&runner.task.state, returned)?;
             Ok(Output { writes, gotos: None })
         }
         GraphEnd::Interrupted(mut questions) => {
