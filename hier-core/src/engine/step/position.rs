@@ -25,6 +25,8 @@ pub(crate) struct Position<S: Values> {
     /// The number of the first Send. If the Sends of a command replace earlier Sends, they have new numbers, because
     /// the results of the replaced tasks are stored under the old numbers.
     first_send: usize,
+    /// True if the Sends are those of commands.
+    sent_by_commands: bool,
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
     /// True if the input comes from `update_state`, and the graph has not been entered with the input yet.
@@ -58,6 +60,7 @@ impl<S: Values> Position<S> {
             frontier,
             sends: Arc::default(),
             first_send: 0,
+            sent_by_commands: false,
             start: None,
             unentered: false,
             last: Last::Nothing,
@@ -248,16 +251,18 @@ impl<S: Values> Position<S> {
         self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)
     }
 
-    /// Follows the destinations of a command from outside, in addition to the next nodes. As in LangGraph, new Sends
-    /// replace earlier Sends.
+    /// Follows the destinations of a command from outside, in addition to the next nodes. As in LangGraph, the Sends of
+    /// commands replace those of the last superstep.
     pub(crate) fn follow(&mut self, plan: &Plan, destinations: Destinations) {
         for node in destinations.go {
             self.frontier.signal(plan, node);
             self.commanded.push(node);
         }
         if !destinations.sends.is_empty() {
-            self.first_send += self.sends.len();
-            self.sends = Arc::default();
+            if !std::mem::replace(&mut self.sent_by_commands, true) {
+                self.first_send += self.sends.len();
+                self.sends = Arc::default();
+            }
             self.send(destinations.sends);
         }
         self.frontier.sort();
@@ -389,7 +394,7 @@ impl<S: Values> Position<S> {
                 None => self.sends = Arc::default(),
             }
         }
-        self.first_send = 0;
+        (self.first_send, self.sent_by_commands) = (0, false);
         self.commanded.clear();
     }
 }

@@ -34,7 +34,7 @@ impl<S: Values> Position<S> {
 
     /// Numbers the Sends from zero, as they are numbered in a run that restores the position.
     pub(crate) fn renumber_sends(&mut self) {
-        self.first_send = 0;
+        (self.first_send, self.sent_by_commands) = (0, false);
         self.commanded.clear();
     }
 
