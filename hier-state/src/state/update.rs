@@ -69,9 +69,9 @@ impl<S: Values> Writes<S> {
     }
 
     /// Returns the writes as JSON: an object with the names of channels as keys, or a list of such objects if a channel
-    /// is written more than once. Leaves out writes to secret channels. Returns null if no writes remain.
+    /// is written more than once. Leaves out writes to secret and untracked channels. Returns null if no writes remain.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let shown = || self.iter().filter(|write| !write.is_secret());
+        let shown = || self.iter().filter(|write| !write.is_secret() && write.stored().is_some());
         if shown().next().is_none() {
             return Ok(Value::Null);
         }
