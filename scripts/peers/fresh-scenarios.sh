@@ -8,11 +8,12 @@ record() {
     "$HIER_REFERENCE_PYTHON" "tests/conformance/$1.py" "${@:2}" 2>"$scratch/warnings" || { cat "$scratch/warnings" >&2; exit 1; }
 }
 
-echo "recording $count scenarios of graphs, and half as many of hierarchies and of rare features, from seed $seed"
-mkdir -p "$scratch"/fresh/{graphs,wide,hierarchies}
+echo "recording $count scenarios of graphs, and half as many each of hierarchies, rare features and deep graphs, from seed $seed"
+mkdir -p "$scratch"/fresh/{graphs,wide,deep,hierarchies}
 fresh=$scratch/fresh
 record record --random "$seed" "$count" "$fresh/graphs"
 record record --wide "$seed" $((count / 2)) "$fresh/wide"
+record record --deep "$seed" $((count / 2)) "$fresh/deep"
 record record_hierarchy --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null
 "$HIER_REFERENCE_PYTHON" tests/conformance/filter.py "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
 build --bins --examples
