@@ -17,7 +17,7 @@ pub struct CallCounts {
 /// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
 ///
 /// The channel `progress` has this type. A supervisor writes the channel when it calls a subagent and when the call
-/// ends. A write replaces the entry of an agent if one of the two new counts is higher.
+/// ends. A write never lowers a count: each count of an agent becomes the higher one of the stored and the new count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Progress(OrdMap<Arc<str>, CallCounts>);
@@ -46,10 +46,9 @@ impl Progress {
 
 pub(crate) fn merge(progress: &mut Progress, new: Progress) {
     for (agent, new) in new.0 {
-        let old = progress.0.entry(agent).or_default();
-        if new.scheduled > old.scheduled || new.finished > old.finished {
-            *old = new;
-        }
+        let counts = progress.0.entry(agent).or_default();
+        counts.scheduled = counts.scheduled.max(new.scheduled);
+        counts.finished = counts.finished.max(new.finished);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Subagents that run side by side.
 
-use hier_agents::ToolErrors;
+use hier_agents::{CallCounts, Progress, ToolErrors};
 
 use hier_agents::prelude::*;
 use hier_core::Result;
@@ -116,4 +116,26 @@ async fn parallel_subagents_need_the_option() {
     let out = Strict::compile().invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.state().base.current_agent_report, "done");
     assert!(prompt(&model, 1)[3].starts_with("Error: Parallel tool calls"));
+}
+
+graph! {
+    Writers<Filing> = Graph { nodes: [ahead, behind], edges: [START >> [ahead, behind] >> END] }
+}
+
+fn clerk(scheduled: u64, finished: u64) -> FilingUpdate {
+    Filing::update().progress(Progress::from([("clerk", CallCounts { scheduled, finished })]))
+}
+
+async fn ahead() -> FilingUpdate {
+    clerk(3, 1)
+}
+
+async fn behind() -> FilingUpdate {
+    clerk(2, 2)
+}
+
+#[tokio::test]
+async fn parallel_writes_do_not_lower_the_progress() {
+    let out = Writers::compile().invoke(Filing::update()).await.expect("the run ends");
+    assert_eq!(out.state().base.progress.get("clerk"), CallCounts { scheduled: 3, finished: 2 });
 }
