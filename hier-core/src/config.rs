@@ -253,11 +253,7 @@ impl Config {
             is_detached,
             // The attempts of a detached run are counted at its last checkpoint. A node can end the process, so that
             // checkpoint must be stored before the next node runs.
-            durability: if is_detached && self.durability == Durability::Async {
-                Durability::Sync
-            } else {
-                self.durability
-            },
+            durability: if is_detached { Durability::Sync } else { self.durability },
             control: None,
             step_policy: None,
             checkpoint: None,

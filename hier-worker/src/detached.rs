@@ -7,7 +7,9 @@ use super::context::WorkerContext;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{Checkpointer, SaverError, background};
 use hier_core::graph::DynGraph;
-use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError, ThreadStatus};
+use hier_core::runs::{
+    Durability, MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError, ThreadStatus,
+};
 
 /// Adds a run for each detached subagent whose report the supervisor has not collected.
 ///
@@ -94,7 +96,8 @@ fn run_on(thread: &str, new_thread: NewThread, run: &Run) -> NewRun {
     let mut request = Request::default();
     request.config.clone_from(&run.request.config);
     request.context.clone_from(&run.request.context);
-    request.durability = run.request.durability;
+    // The engine continues a detached subagent like this, whatever the durability of its supervisor.
+    request.durability = Durability::Sync;
     request.secrets.clone_from(&run.request.secrets);
     request.detached = true;
     let mut new = NewRun::new(thread, &run.graph, request);

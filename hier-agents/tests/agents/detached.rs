@@ -344,7 +344,7 @@ async fn subagent_that_ends_its_process_three_times_fails() {
         let saver = MemorySaver::new();
         turn(&foreman(&saver, &mine), "Dig.").await;
         // Stores the checkpoint at which the deaths count.
-        continue_until_it_digs(&saver, &mine, Durability::Async, false).await;
+        continue_until_it_digs(&saver, &mine, durability, false).await;
         for _ in 0..3 {
             continue_until_it_digs(&saver, &mine, durability, true).await;
         }
