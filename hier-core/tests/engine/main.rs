@@ -19,6 +19,8 @@ mod laws;
 mod limits;
 mod messages;
 mod routes_and_sends;
+mod run_faults;
+mod run_log;
 mod savers;
 mod stores;
 mod streaming;
