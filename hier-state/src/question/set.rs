@@ -106,7 +106,10 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
     /// so that the stored question cannot be read.
     pub fn read(question: &Question) -> Result<Self, QuestionError> {
         if !question.is::<Q>() {
-            return Err(QuestionError::undeclared(Q::IDENT, question));
+            let fix = "check its type with `Question::is`, or read it as the enum of the graph's questions";
+            return Err(QuestionError::unexpected(question, |name| {
+                format!("the question `{name}` is not a `{}`: {fix}", Q::IDENT)
+            }));
         }
         match declared::from_value(&question.value) {
             Ok(typed) => Ok(Self { question: typed, stored: question.clone() }),
@@ -177,12 +180,17 @@ pub struct QuestionError {
 }
 
 impl QuestionError {
-    /// Creates the error for a question that the caller did not expect. `wanted` is the name of the type that the
-    /// caller expected.
+    /// Creates the error for a question that is not in the enum of this graph.
     #[doc(hidden)]
-    pub fn undeclared(wanted: &str, question: &Question) -> Self {
+    pub fn undeclared(graph: &str, question: &Question) -> Self {
+        Self::unexpected(question, |name| format!("`{graph}` has no question `{name}`: add it to `asks: […]`"))
+    }
+
+    /// Creates the error for a question that is not one of the expected ones. `reason` describes a question with this
+    /// name.
+    fn unexpected(question: &Question, reason: impl FnOnce(&str) -> String) -> Self {
         let reason = match &question.name {
-            Some(name) => format!("`{wanted}` has no question `{name}`: add it to `asks: […]`"),
+            Some(name) => reason(name),
             None => format!(
                 "{} is not a declared question: ask it with `Ask<…>`, or answer it by the id {}",
                 question.value, question.id

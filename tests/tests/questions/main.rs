@@ -9,7 +9,7 @@ use hier_agents::prelude::*;
 use hier_agents::{Approval as Verdict, ApprovalRequest, OperatorQuestion, ask_operator};
 use hier_core::checkpoint::Checkpointer;
 use hier_core::graph::DynGraphInfo;
-use hier_core::{Interrupted, QuestionAnswer};
+use hier_core::{Interrupted, OpenQuestion, QuestionAnswer};
 use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
@@ -99,6 +99,11 @@ async fn asks_and_answers(saver: impl Checkpointer) {
     assert_eq!(asked.questions[0].value, json!({ "type": "pay", "amount": 50, "note": null }));
     assert_eq!(asked.questions[2].value, json!({ "type": "account" }));
     assert!(asked.questions.iter().all(|question| question.schema.is_some()));
+
+    let other = OpenQuestion::<PickAccount>::read(&asked.questions[0]).unwrap_err().to_string();
+    assert!(
+        other.contains("node `Payments → pay`") && other.contains("the question `pay` is not a `PickAccount`: check")
+    );
 
     // One answer leaves the others open, and the thread knows them by their types.
     let out = desk.invoke(answer(&open[1])).thread("t").await.unwrap();
