@@ -86,8 +86,9 @@ pub(in crate::engine) async fn begin<S: Values, C>(
     store(&AttemptRecord { begun: record.begun + 1, ..record }).await
 }
 
-/// Records the failure of a detached run at its last checkpoint, if a further attempt would fail in the same way.
-pub(in crate::engine) fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
+/// Records the failure of a detached run at its last checkpoint, if a further attempt would fail in the same way. If the
+/// record cannot be stored now, it is stored when the thread is released.
+pub(in crate::engine) async fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
     let is_final = match error.root() {
         RunError::Node { error, .. } => !error.is_signal(),
         RunError::RecursionLimit { .. }
@@ -97,7 +98,8 @@ pub(in crate::engine) fn record_failure(committer: &Committer, checkpoint: Uuid,
         | RunError::Parent { .. } => true,
         _ => false,
     };
-    if is_final {
-        committer.store_at_release(AttemptRecord::failed(error).at(checkpoint).ok());
+    if is_final && let Ok(record) = AttemptRecord::failed(error).at(checkpoint) {
+        committer.store_at_release(Some(record.clone()));
+        let _ = committer.commit_now(vec![record]).await;
     }
 }

@@ -144,8 +144,9 @@ impl ThreadLease {
         }
         let stored = held.and(flushed);
         let checkpoint = runner.journal.as_ref().and_then(|journal| journal.base);
+        // The record is stored before `due::settle` reads the thread. A thread that has failed is not due.
         if let (true, Some(checkpoint), Err(error)) = (runner.task.run.shared.config.is_detached, checkpoint, &ended) {
-            attempts::record_failure(committer, checkpoint, error);
+            attempts::record_failure(committer, checkpoint, error).await;
         }
         // If storing failed, the thread stays due, as if the process had been killed.
         let is_lost = matches!(ended, Err(RunError::Saver { .. })) || stored.is_err();
