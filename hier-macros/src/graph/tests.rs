@@ -95,6 +95,10 @@ fn habits_of_other_libraries_are_explained() {
     let marked = ["attributes and doc comments are not possible here"];
     expect(&graph("#[cfg(x)] a, b", "START >> b >> END"), &marked);
     expect(&graph("a, b", "START >> a >> END, /// Then b.\n START >> b >> END"), &marked);
+    let head =
+        |attribute: &str| errors(&format!("{attribute} G<S> = Graph {{ nodes: [a], edges: [START >> a >> END] }}"));
+    expect(&head("#[cfg(x)]"), &["`#[cfg(…)]` is not possible here: write it above `graph! { … }`"]);
+    expect(&head("#[cfg_attr(x, derive(Hash))]"), &[]);
     expect(&errors("G<S> Graph { nodes: [a], edges: [START >> a >> END] }"), &["expected a graph: `Name<State"]);
     expect(&errors("G Graph { nodes: [a], edges: [START >> a >> END] }"), &["`G` needs its state"]);
 }

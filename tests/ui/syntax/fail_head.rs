@@ -30,8 +30,17 @@ graph! {
     }
 }
 
+graph! {
+    /// Never exists.
+    #[cfg(any())]
+    Fifth<Filing> = Graph {
+        nodes: [fetch],
+        edges: [START >> fetch >> END],
+    }
+}
+
 async fn fetch() {}
 
 fn main() {
-    let _ = Review::compile();
+    let _ = (Review::compile(), Fifth::compile());
 }

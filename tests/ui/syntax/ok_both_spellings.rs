@@ -33,6 +33,9 @@ graph! {
 
 graph!(Second::<Filing> = SimpleGraph { compute: first = fetch { timeout: 1h } });
 
+#[cfg(all())]
+graph!(Third<Filing> = SimpleGraph { compute: fetch });
+
 const ATTEMPTS: u32 = 3;
 
 async fn fetch() {}
@@ -55,5 +58,5 @@ fn verdict(state: &Filing) -> Verdict {
 }
 
 fn main() {
-    let _ = (Review::compile(), Second::compile_as_root());
+    let _ = (Review::compile(), Second::compile_as_root(), Third::compile());
 }

@@ -15,6 +15,12 @@ const SHAPE: &str = "expected a graph: `Name<State, Context> = Graph { nodes: [�
 /// Parses the whole call. Fails only if the graph's name is missing.
 pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> {
     let attributes = input.call(Attribute::parse_outer)?;
+    // The attributes become those of the type, and `cfg` would remove the type without its implementations.
+    let is_condition = |attribute: &Attribute| attribute.path().is_ident("cfg");
+    let (conditions, attributes): (Vec<_>, Vec<_>) = attributes.into_iter().partition(is_condition);
+    for condition in conditions {
+        errors.push(condition, "`#[cfg(…)]` is not possible here: write it above `graph! { … }`");
+    }
     let visibility: Visibility = input.parse()?;
     let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     let mut head = GraphHead { attributes, visibility, name, state: None, context: None };
