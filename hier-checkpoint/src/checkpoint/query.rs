@@ -90,7 +90,7 @@ impl ThreadInfo {
 /// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// The ids of the threads to prune. `None` for all threads.
+    /// The ids of the threads to prune, together with their background subagents. `None` for all threads.
     pub threads: Option<Vec<String>>,
     /// The checkpoints to keep.
     pub strategy: Strategy,

@@ -141,12 +141,11 @@ impl Deletion {
 /// The plan of a prune: the threads to prune, and the checkpoints to delete in each of them.
 ///
 /// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune of
-/// selected threads ([`Prune::threads`]) includes the threads of their background subagents only if the strategy keeps
-/// no checkpoints.
+/// selected threads ([`Prune::threads`]) includes the threads of their background subagents.
 ///
-/// With such a strategy, checkpoints of the supervisor's thread may still remain because of [`Prune::older_than`]. In
-/// this case, the prune keeps the latest checkpoint of each namespace of the subagent's thread, because the supervisor
-/// may still need the report.
+/// If the strategy keeps no checkpoints, checkpoints of the supervisor's thread may still remain because of
+/// [`Prune::older_than`]. In this case, the prune keeps the latest checkpoint of each namespace of the subagent's
+/// thread, because the supervisor may still need the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
@@ -156,13 +155,8 @@ pub struct PrunePlan {
 }
 
 impl PrunePlan {
-    /// Returns true if [`Self::new`] needs the ids of all stored threads for this prune.
-    pub fn needs_names(prune: &Prune) -> bool {
-        prune.threads.is_none() || prune.strategy.kept() == 0
-    }
-
-    /// Creates the plan. `stored` contains the ids of all stored threads. It can be empty unless
-    /// [`needs_names`](Self::needs_names) returns true.
+    /// Creates the plan. `stored` contains the ids of all stored threads. If the prune selects threads, `stored` needs
+    /// to contain only the threads of their background subagents.
     pub fn new(prune: Prune, stored: Vec<String>) -> Self {
         let mut threads = match &prune.threads {
             None => stored,

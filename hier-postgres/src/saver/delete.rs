@@ -320,7 +320,12 @@ impl ThreadEditor<'_> {
         Ok(batch)
     }
 
-    pub(super) async fn names(self) -> Result<Vec<String>, PostgresFault> {
+    /// Returns all threads, or the background threads of these threads.
+    pub(super) async fn names(self, within: Option<&[String]>) -> Result<Vec<String>, PostgresFault> {
+        if let Some(outer) = within {
+            let outer: Vec<String> = outer.iter().map(|name| escape(name).into_owned()).collect();
+            return Ok(self.within(&outer).await?.iter().map(|name| unescape(name).to_string()).collect());
+        }
         let sql = "select name from {s}.threads
             union select thread from {s}.mail where taken is null or run is not null";
         let rows = self.query(sql, &[]).await?;

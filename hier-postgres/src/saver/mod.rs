@@ -170,7 +170,7 @@ impl Postgres {
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         let (mut done, mut unread) = (0, Unread::default());
-        for thread in self.names().await? {
+        for thread in self.names(None).await? {
             let sealed: Result<u64, SaverError> = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;
                 let change = ThreadEditor { session, client: transaction.client(), vault };
@@ -205,10 +205,10 @@ impl Postgres {
         Ok(())
     }
 
-    async fn names(&self) -> Result<Vec<String>, SaverError> {
+    async fn names(&self, within: Option<&[String]>) -> Result<Vec<String>, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        retrying!(session, client => ThreadEditor { session, client: &client, vault }.names().await)
+        retrying!(session, client => ThreadEditor { session, client: &client, vault }.names(within).await)
     }
 }
 
@@ -321,12 +321,12 @@ impl ThreadAdmin for Postgres {
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
         let plan = |_: &str, history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
-        self.delete_of(self.names().await?, plan).await.map(|_| ())
+        self.delete_of(self.names(None).await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let names = if PrunePlan::needs_names(&prune) { self.names().await? } else { Vec::new() };
-        let plan = PrunePlan::new(prune, names);
+        let stored = self.names(prune.threads.as_deref()).await?;
+        let plan = PrunePlan::new(prune, stored);
         let deletion =
             |thread: &str, history: &History| plan.deletion(thread, history.iter().map(|(name, it)| (name, it)));
         self.delete_of(plan.threads().to_vec(), deletion).await

@@ -224,7 +224,12 @@ pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &st
     inbox::reencrypt(connection, vault, thread)
 }
 
-pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
+/// Returns all threads, or the background threads of these threads.
+pub(super) fn names(connection: &Connection, within: Option<&[String]>) -> Result<Vec<String>, Fault> {
+    if let Some(outer) = within {
+        let found = outer.iter().map(|thread| background_threads(connection, thread));
+        return Ok(found.collect::<Result<Vec<_>, _>>()?.concat());
+    }
     let mut statement = connection
         .prepare_cached("select name from threads union select thread from mail where taken = 0 or run is not null")?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
@@ -236,7 +241,7 @@ pub(super) fn check(connection: &Connection, vault: &ValueCodec) -> Result<Optio
     if report != "ok" {
         return Ok(Some(report));
     }
-    for thread in names(connection)? {
+    for thread in names(connection, None)? {
         for space in NamespaceReader::all(connection, vault, &thread)? {
             let ids: Vec<Uuid> = space.checkpoints()?.iter().map(|checkpoint| checkpoint.id).collect();
             for id in ids {

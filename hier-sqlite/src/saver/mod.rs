@@ -175,8 +175,8 @@ impl Sqlite {
         }
     }
 
-    async fn names(&self) -> Result<Vec<String>, SaverError> {
-        self.read(delete::names).await
+    async fn names(&self, within: Option<Vec<String>>) -> Result<Vec<String>, SaverError> {
+        self.read(move |connection| delete::names(connection, within.as_deref())).await
     }
 
     /// Deletes the parts of these threads that the plan selects. Skips threads that cannot be read and reports them at
@@ -213,7 +213,7 @@ impl Sqlite {
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());
-        for thread in self.names().await? {
+        for thread in self.names(None).await? {
             let vault = self.0.vault.clone();
             let work = move |connection: &Connection| delete::reencrypt(connection, &vault, &thread).map(|()| 1);
             done += unread.pass(self.0.writer.submit(JobClass::Alone, work).await)?;
@@ -365,12 +365,12 @@ impl ThreadAdmin for Sqlite {
         let plan = move |_: &str, history: &delete::History| {
             Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
         };
-        self.delete_of(self.names().await?, plan).await.map(|_| ())
+        self.delete_of(self.names(None).await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let names = if PrunePlan::needs_names(&prune) { self.names().await? } else { Vec::new() };
-        let plan = Arc::new(PrunePlan::new(prune, names));
+        let stored = self.names(prune.threads.clone()).await?;
+        let plan = Arc::new(PrunePlan::new(prune, stored));
         let threads = plan.threads().to_vec();
         let plan = move |thread: &str, history: &delete::History| {
             plan.deletion(thread, history.iter().map(|(namespace, it)| (namespace, it)))

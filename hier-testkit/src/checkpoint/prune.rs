@@ -137,12 +137,14 @@ async fn background_threads_are_pruned_with_their_thread(saver: Subject) -> Case
     let old = |threads| Prune { threads, strategy: Strategy::Delete, older_than: Some(LONG_AGO / 2) };
     for thread in [&nested, &inner] {
         let (lease, mut branch) = (claim(&saver, thread).await?, Branch::root().aged(LONG_AGO));
-        saver.commit(&lease, vec![branch.next(&[]), branch.next(&[])].into()).await?;
+        saver.commit(&lease, vec![branch.next(&[]), branch.next(&[]), branch.next(&[])].into()).await?;
         saver.release(&lease).await?;
     }
     thread_of(&saver, "t", 1).await?;
     thread_of(&saver, "t2", 1).await?;
     let named = || Some(vec!["t".to_owned()]);
+    let history = Prune { threads: named(), ..keep(Strategy::Keep(2)) };
+    same("how many were pruned of the histories", &saver.admin()?.prune(history).await?, &2)?;
     same("how many were pruned while the thread stays", &saver.admin()?.prune(old(None)).await?, &2)?;
     same("how many were pruned after that", &saver.admin()?.prune(old(named())).await?, &0)?;
     for thread in ["t", &inner, &nested] {

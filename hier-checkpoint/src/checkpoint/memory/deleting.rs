@@ -41,12 +41,15 @@ impl MemorySaver {
     }
 
     pub(super) fn delete_background(&self, outer: &str, condition: impl Fn(&str) -> bool) {
-        let Range { start, end } = background::names_within(outer);
-        let within = (Bound::Included(start.as_str()), Bound::Excluded(end.as_str()));
-        let within: Vec<Arc<str>> = lock(&self.0.background).range::<str, _>(within).cloned().collect();
-        for name in within.iter().filter(|name| condition(name)) {
+        for name in self.background_of(outer).iter().filter(|name| condition(name)) {
             self.remove_from(&mut self.shard(name), name);
         }
+    }
+
+    pub(super) fn background_of(&self, outer: &str) -> Vec<Arc<str>> {
+        let Range { start, end } = background::names_within(outer);
+        let within = (Bound::Included(start.as_str()), Bound::Excluded(end.as_str()));
+        lock(&self.0.background).range::<str, _>(within).cloned().collect()
     }
 
     /// Removes a thread without its background threads, ends its lease, and wakes the claims that wait.

@@ -351,8 +351,11 @@ impl ThreadAdmin for MemorySaver {
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let names = PrunePlan::needs_names(&prune).then(|| self.names());
-        let plan = PrunePlan::new(prune, names.unwrap_or_default());
+        let stored = match &prune.threads {
+            None => self.names(),
+            Some(named) => named.iter().flat_map(|name| self.background_of(name)).map(|it| it.to_string()).collect(),
+        };
+        let plan = PrunePlan::new(prune, stored);
         let pruned = plan.threads().iter().map(|name| {
             let prune = |thread: &mut StoredThread| thread.delete(|it| plan.deletion(name, it.newest_first()));
             let pruned = self.shard(name).get_mut(name.as_str()).map_or(0, prune);
