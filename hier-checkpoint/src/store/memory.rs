@@ -91,7 +91,15 @@ impl Spaces {
                 Read::Namespaces(query) => OpResult::Namespaces(list_namespaces(query, self.alive(now))),
             };
         }
+        let deleted = plan.writes.iter().filter(|write| write.put.is_none());
+        let deleted: Vec<_> = deleted.map(|write| write.namespace.clone()).collect();
         plan.writes.into_iter().for_each(|write| self.write(write, now));
+        // At the end of the batch, so that a namespace that is filled again keeps its place.
+        for namespace in deleted {
+            if self.by_labels.get(&namespace).is_some_and(|space| space.items.is_empty()) {
+                self.by_labels.remove(&namespace);
+            }
+        }
         results
     }
 
@@ -136,7 +144,7 @@ impl Spaces {
         let Write { namespace, key, put } = write;
         match put {
             Some(put) => self.put(namespace, key, put, now),
-            None => self.delete(&namespace, &key),
+            None => drop(self.by_labels.get_mut(&namespace).map(|space| space.remove(&key))),
         }
     }
 
@@ -156,15 +164,6 @@ impl Spaces {
         let expires = time_to_live.and_then(|lives| now.checked_add(lives));
         space.places.insert(key.clone(), place);
         space.items.insert(place, Kept { key, value, vectors, created_at, updated_at: now, time_to_live, expires });
-    }
-
-    fn delete(&mut self, namespace: &[String], key: &str) {
-        if let Some(space) = self.by_labels.get_mut(namespace) {
-            space.remove(key);
-            if space.items.is_empty() {
-                self.by_labels.remove(namespace);
-            }
-        }
     }
 
     fn sweep(&mut self, now: SystemTime) -> u64 {

@@ -197,6 +197,12 @@ pub(super) fn write_all(connection: &Connection, vault: &ValueCodec, writes: &[W
             None => delete(connection, &space, key)?,
         }
     }
+    // At the end of the batch, so that a namespace that is filled again keeps its place.
+    for Write { namespace, .. } in writes.iter().filter(|write| write.put.is_none()) {
+        let sql = "delete from store_spaces where name = ?
+            and not exists (select 1 from store_items where space = store_spaces.key)";
+        connection.prepare_cached(sql)?.execute([join(namespace)])?;
+    }
     Ok(())
 }
 
@@ -219,9 +225,6 @@ fn put(connection: &Connection, vault: &ValueCodec, space: &str, key: &str, put:
 fn delete(connection: &Connection, space: &str, key: &str) -> Result<(), Fault> {
     let sql = "delete from store_items where space = (select key from store_spaces where name = ?) and key = ?";
     connection.prepare_cached(sql)?.execute(params![space, key])?;
-    let sql = "delete from store_spaces where name = ?
-        and not exists (select 1 from store_items where space = store_spaces.key)";
-    connection.prepare_cached(sql)?.execute([space])?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ cases! { super::Case, "batches", plain;
     reads_see_the_state_before_the_writes,
     the_last_put_of_a_key_wins,
     a_delete_after_a_put_deletes,
+    a_namespace_that_is_filled_again_keeps_its_place,
     an_empty_batch_does_nothing,
     one_invalid_operation_fails_the_batch,
     concurrent_batches_lose_nothing,
@@ -67,6 +68,18 @@ async fn a_delete_after_a_put_deletes(store: Subject) -> CaseResult {
     same("the item", &store.get(["a"], "k").await?, &None)?;
     store.batch(vec![delete, put(&["a"], "k", &json!({ "n": 2 }))]).await?;
     some("the item", store.get(["a"], "k").await?).map(|_| ())
+}
+
+async fn a_namespace_that_is_filled_again_keeps_its_place(store: Subject) -> CaseResult {
+    store.put(["a"], "first", &json!({})).await?;
+    store.put(["b"], "k", &json!({})).await?;
+    let Op::Put { namespace, key, index, time_to_live, .. } = put(&["a"], "first", &json!({})) else {
+        return holds("a put is a put", false);
+    };
+    let delete = Op::Put { namespace, key, index, time_to_live, value: None };
+    store.batch(vec![delete, put(&["a"], "second", &json!({}))]).await?;
+    let found = store.search(Search::below([""; 0])).await?;
+    same("the keys", &found.iter().map(|item| item.key.as_str()).collect(), &vec!["second", "k"])
 }
 
 async fn an_empty_batch_does_nothing(store: Subject) -> CaseResult {
