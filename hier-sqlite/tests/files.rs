@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, SaverError};
-use hier_sqlite::Sqlite;
+use hier_core::store::StoreExt;
+use hier_sqlite::{Sqlite, SqliteStore};
+use serde_json::json;
 use tempfile::TempDir;
 
 /// The environment variable with the database of another process.
@@ -283,4 +285,26 @@ async fn child_process_in_a_read_only_folder() {
         error.contains("desk.db") && error.contains("check that its folder exists, and check the permissions"),
         "{error}"
     );
+}
+
+/// As for a saver: no item is lost without an error, and the replacement keeps its items.
+#[tokio::test]
+async fn store_reports_a_deleted_or_replaced_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, backup) = (folder.path().join("desk.db"), folder.path().join("backup.db"));
+    let store = SqliteStore::open(&path).await.expect("a new file");
+    store.put(["a"], "k", &json!({ "n": 1 })).await.expect("a put");
+    SqliteStore::open(&backup).await.expect("a new file").put(["a"], "k", &json!({ "n": 2 })).await.expect("a put");
+    fs::remove_file(&path).expect("the file");
+    let refused = async || {
+        let error = store.put(["a"], "k", &json!({ "n": 3 })).await.expect_err("the file is gone").to_string();
+        assert!(error.contains("desk.db` cannot be used: it was deleted, moved or replaced while"), "{error}");
+    };
+    refused().await;
+    refused().await;
+    assert!(!path.exists());
+    fs::rename(&backup, &path).expect("a backup");
+    refused().await;
+    let again = SqliteStore::open(&path).await.expect("the backup");
+    assert_eq!(again.get(["a"], "k").await.expect("a read").expect("the item").value["n"], 2);
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hier_core::checkpoint::{
     Checkpointer, Claim, Lease, LeaseState, SaverError, ThreadAdmin, WhenRunning, WriteRecord,
 };
+use hier_core::runs::{NewRun, NewThread, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore, RunsError};
 use hier_sqlite::Sqlite;
 use rusqlite::Connection;
 use tokio::time::timeout;
@@ -194,4 +195,31 @@ async fn lease_from_the_future_expires_normally() {
     let wait = claim(WhenRunning::Wait(Duration::from_secs(30)));
     Connection::open(&path).and_then(|file| file.execute_batch(later)).expect("a lease from the future");
     saver.acquire("t", wait).await.expect("the thread, long before the hour is over");
+}
+
+/// On this runtime, a call that does its work at once delays all other tasks.
+#[tokio::test]
+async fn long_changes_run_in_the_background() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saver = Sqlite::open(folder.path().join("desk.db")).await.expect("a new file");
+    let store = saver.driver();
+    let value = vec![7; 16 << 20];
+    let new = NewRun::new("long", "desk", Request::default()).create_thread();
+    let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
+    let claimed = store.create_claimed(new, claim).await.expect("a run").claimed.expect("it starts");
+    assert!(takes_a_while(store.commit_run(&claimed.lease, RunCommit::records(record(&value)))).await);
+    let end = RunCommit::default().end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    store.commit_run(&claimed.lease, end).await.expect("an end");
+    assert!(takes_a_while(store.clone_thread("long", NewThread::new("copy"))).await);
+    assert!(takes_a_while(store.remove_thread("copy")).await);
+}
+
+/// Makes a call, and returns false if its first poll does all the work.
+async fn takes_a_while<T: std::fmt::Debug>(call: impl Future<Output = Result<T, RunsError>>) -> bool {
+    let mut call = std::pin::pin!(call);
+    let begun = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    match begun {
+        Poll::Ready(done) => done.map(|_| false).expect("the store"),
+        Poll::Pending => call.await.map(|_| true).expect("the store"),
+    }
 }

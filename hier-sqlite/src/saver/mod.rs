@@ -7,7 +7,7 @@ mod inbox;
 mod job;
 mod lease;
 mod log;
-mod open_file;
+pub(crate) mod open_file;
 mod options;
 mod read;
 mod readers;
@@ -51,8 +51,7 @@ use readers::Readers;
 use runs::reencrypt::ReencryptCursor;
 use writer::{JobClass, SqliteWriter, WriterConfig};
 
-/// The limits up to which a caller may execute a commit itself and need not leave it to the thread.
-const SHORT_ROWS: usize = 16;
+/// The size up to which a caller may read or write data itself and need not leave it to a thread.
 const SHORT_BYTES: usize = 64 << 10;
 /// The interval at which a waiting claim checks whether another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -253,8 +252,7 @@ impl Sqlite {
     ) -> Result<(), SaverError> {
         records.iter().try_for_each(check)?;
         let batch = Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?;
-        let (rows, bytes) = batch.size();
-        let work = if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { JobClass::Short } else { JobClass::Long };
+        let work = store::job_class(&batch);
         let lease = lease.clone();
         let commit = move |connection: &Connection| {
             store::commit(connection, &lease.thread, lease.token, &batch, &also)?;

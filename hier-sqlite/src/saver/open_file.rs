@@ -14,7 +14,7 @@ use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-pub(super) struct OpenFile {
+pub(crate) struct OpenFile {
     database: NamedFile,
     log: NamedFile,
     /// The index of the log, which processes share. It exists only while the file is open.
@@ -48,7 +48,7 @@ impl NamedFile {
 
 impl OpenFile {
     /// Returns `None` for a database in memory, and on systems without file ids.
-    pub(super) fn of(connection: &Connection) -> Option<Self> {
+    pub(crate) fn of(connection: &Connection) -> Option<Self> {
         let path = connection.path().filter(|path| !path.is_empty())?;
         let with_end = |end: &str| {
             let mut name = OsString::from(path);
@@ -59,13 +59,20 @@ impl OpenFile {
         database.id.map(|_| Self { database, log, index })
     }
 
+    /// Fails if the path of the database no longer leads to its file.
+    pub(crate) fn check_database(&self, place: &str) -> Result<(), SaverError> {
+        if self.database.is_same() {
+            return Ok(());
+        }
+        let reason = "it was deleted, moved or replaced while it was open, so new commits would be lost: put the file back, or restart \
+             the program";
+        Err(SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() })
+    }
+
     /// Fails if a path no longer leads to its file.
-    pub(super) fn check(&self, place: &str) -> Result<(), SaverError> {
-        let reason = if !self.database.is_same() {
-            "it was deleted, moved or replaced while it was open, so new commits would be lost: put the file back, or restart \
-             the program"
-                .to_owned()
-        } else if !self.log.is_same() || !self.index.is_same() {
+    pub(crate) fn check(&self, place: &str) -> Result<(), SaverError> {
+        self.check_database(place)?;
+        let reason = if !self.log.is_same() || !self.index.is_same() {
             let (file, fix) = if self.log.is_same() && self.index.is_replaced() {
                 // The commits are in the log, which the other process has read.
                 (&self.index, "restart the program")
@@ -87,7 +94,7 @@ impl OpenFile {
 
     /// If the check fails, writes the log back into the file and truncates it. A kill of the process would lose a log
     /// without a name, and a log with a name would be applied to the file that replaces this one.
-    pub(super) fn save_commits(&self, connection: &Connection) {
+    pub(crate) fn save_commits(&self, connection: &Connection) {
         let is_intact = self.database.is_same() && self.log.is_same() && self.index.is_same();
         // Another process may have changed any page of the same file.
         let is_shared = self.database.is_same() && self.has_foreign_log();
@@ -103,7 +110,7 @@ impl OpenFile {
     }
 
     /// Prepares a connection to be closed. SQLite would delete the log of another process.
-    pub(super) fn before_close(&self, connection: &Connection) {
+    pub(crate) fn before_close(&self, connection: &Connection) {
         if self.has_foreign_log() {
             self.save_commits(connection);
             // It only sets a flag, so it does not fail in practice.

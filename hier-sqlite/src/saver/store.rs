@@ -5,8 +5,17 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use super::lease::{HeldSpace, held_space};
-use super::{inbox, undo};
+use super::writer::JobClass;
+use super::{SHORT_BYTES, inbox, undo};
 use hier_checkpoint::backend::rows::{Base, Bases, Batch, CheckpointRow, PieceRow, WriteRow};
+
+/// The number of rows up to which a caller may store a batch itself.
+const SHORT_ROWS: usize = 16;
+
+pub(super) fn job_class(batch: &Batch) -> JobClass {
+    let (rows, bytes) = batch.size();
+    if rows <= SHORT_ROWS && bytes <= SHORT_BYTES { JobClass::Short } else { JobClass::Long }
+}
 
 /// Stores a batch under the lease with this token.
 pub(super) fn commit(

@@ -4,7 +4,7 @@ mod rows;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::SaverError;
@@ -15,6 +15,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use self::rows::{TouchedItems, identity, migrate, read_all, refresh, sweep, write_all};
 use crate::SqliteOptions;
 use crate::saver::fault::Fault;
+use crate::saver::open_file::OpenFile;
 use crate::saver::schema::open_ours;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
@@ -46,9 +47,27 @@ struct SqliteStoreInner {
     path: PathBuf,
     sqlite: SqliteOptions,
     options: StoreOptions,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<StoreConnection>>,
+    /// The file that the first connection has opened. Empty if the file cannot be identified.
+    file: OnceLock<OpenFile>,
     /// Serializes the writes of this process. This is fairer than polling the lock of the file.
     writing: Mutex<()>,
+}
+
+/// A connection. Dropping it closes the files.
+struct StoreConnection {
+    connection: Connection,
+    /// `None` until the connection has been used, and if the files cannot be identified.
+    file: Option<OpenFile>,
+}
+
+impl Drop for StoreConnection {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            file.save_commits(&self.connection);
+            file.before_close(&self.connection);
+        }
+    }
 }
 
 impl SqliteStore {
@@ -77,10 +96,11 @@ impl SqliteStore {
             sqlite,
             options,
             idle: Mutex::default(),
+            file: OnceLock::new(),
             writing: Mutex::default(),
         }));
         let migrate = |store: &Self| {
-            store.with(|connection| {
+            store.with(|StoreConnection { connection, .. }| {
                 migrate(connection, &store.0.path)?;
                 store.vault().set_database(identity(connection)?);
                 Ok(())
@@ -103,25 +123,49 @@ impl SqliteStore {
     }
 
     /// Runs `work` with a connection from the pool. Returns the connection to the pool if `work` succeeds.
-    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn with<T>(&self, work: impl FnOnce(&mut StoreConnection) -> Result<T, Fault>) -> Result<T, Fault> {
         let kept = self.idle().pop();
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => open_ours(Some(&self.0.path), &self.0.sqlite)?,
+        let mut open = match kept {
+            Some(open) => open,
+            None => StoreConnection { connection: self.connect()?, file: None },
         };
-        let done = work(&mut connection)?;
+        let done = work(&mut open)?;
+        if open.file.is_none() {
+            open.file = OpenFile::of(&open.connection);
+        }
         let mut idle = self.idle();
         if idle.len() < IDLE {
-            idle.push(connection);
+            idle.push(open);
         }
         Ok(done)
     }
 
+    /// Opens a connection. Fails if the file was deleted, moved or replaced, because a connection to another file would
+    /// not find the items of this store.
+    fn connect(&self) -> Result<Connection, Fault> {
+        if let Some(file) = self.0.file.get() {
+            file.check_database(&self.place())?;
+        }
+        let connection = open_ours(Some(&self.0.path), &self.0.sqlite)?;
+        if self.0.file.get().is_none()
+            && let Some(file) = OpenFile::of(&connection)
+        {
+            self.0.file.get_or_init(|| file);
+        }
+        Ok(connection)
+    }
+
+    /// Writes in a transaction. Fails if the file or its log was deleted, moved or replaced.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
         let _turn = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.with(|connection| {
+        self.with(|StoreConnection { connection, file }| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
+            if let Some(Err(error)) = file.as_ref().map(|file| file.check(&self.place())) {
+                // They have the same files open.
+                self.idle().clear();
+                return Err(error.into());
+            }
             transaction.commit()?;
             Ok(done)
         })
@@ -137,7 +181,7 @@ impl SqliteStore {
                 Ok(results)
             });
         }
-        let results = self.with(|connection| {
+        let results = self.with(|StoreConnection { connection, .. }| {
             let state = connection.transaction()?;
             read_all(&state, vault, plan, &mut touched)
         })?;
@@ -155,7 +199,7 @@ impl SqliteStore {
         format!("`{}`", self.0.path.display())
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<StoreConnection>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -31,9 +31,11 @@ use tables::RunTables;
 type Decided<T> = Result<Result<T, RunsError>, Fault>;
 
 impl Sqlite {
-    /// Runs `work` on the tables in a transaction.
+    /// Runs `work` on the tables in a transaction. Work that may take long must not be [`JobClass::Short`], because a
+    /// short job may run in the task of its caller.
     async fn transact<T: Send + 'static>(
         &self,
+        class: JobClass,
         work: impl FnOnce(RunTables<'_>, SystemTime) -> Decided<T> + Send + 'static,
     ) -> Result<T, RunsError> {
         let (vault, unreadable) = (self.0.vault.clone(), self.0.unreadable.clone());
@@ -43,7 +45,7 @@ impl Sqlite {
                 SystemTime::now(),
             )
         };
-        self.0.writer.submit(JobClass::Short, run).await?
+        self.0.writer.submit(class, run).await?
     }
 
     async fn look<T: Send + 'static>(
@@ -131,7 +133,8 @@ impl RunBackend for Sqlite {
             Some((records, lease)) => Some(Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?),
             None => None,
         };
-        let changed = self.transact(move |tables, now| apply(tables, change, records.as_ref(), now)).await?;
+        let class = records.as_ref().map_or(JobClass::Short, store::job_class);
+        let changed = self.transact(class, move |tables, now| apply(tables, change, records.as_ref(), now)).await?;
         if releases {
             self.0.released.notify_waiters();
         }
@@ -147,7 +150,7 @@ impl RunBackend for Sqlite {
         if !self.look_at(is_ready).await? {
             return Ok(Vec::new());
         }
-        self.transact(move |tables, now| claim(tables, (&asked, most, lost), now)).await
+        self.transact(JobClass::Short, move |tables, now| claim(tables, (&asked, most, lost), now)).await
     }
 
     async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
@@ -159,7 +162,7 @@ impl RunBackend for Sqlite {
     }
 
     async fn delete_run(&self, id: Uuid) -> Result<bool, RunsError> {
-        self.transact(move |tables, _| {
+        self.transact(JobClass::Short, move |tables, _| {
             // The statement does not read the body, which may be unreadable.
             let mut ended = tables.connection.prepare_cached("select ended from runs where id = ?")?;
             match ended.query_row([id.as_bytes()], |row| row.get::<_, Option<i64>>(0)).optional()? {
@@ -180,7 +183,7 @@ impl RunBackend for Sqlite {
 
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let cutoff = SystemTime::now().checked_sub(than).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.transact(move |tables, _| {
+        self.transact(JobClass::Alone, move |tables, _| {
             let (events, runs) = tables.prune(cutoff)?;
             Ok(Ok(PrunedRuns { events, runs }))
         })
@@ -204,7 +207,7 @@ impl ThreadBackend for Sqlite {
     }
 
     async fn insert_thread(&self, thread: NewThread) -> Result<Option<ThreadRow>, RunsError> {
-        self.transact(move |tables, now| {
+        self.transact(JobClass::Short, move |tables, now| {
             if tables.has_thread(&thread.id)? {
                 return Ok(Ok(None));
             }
@@ -217,7 +220,7 @@ impl ThreadBackend for Sqlite {
 
     async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
         let from = from.to_owned();
-        self.transact(move |tables, now| {
+        self.transact(JobClass::Alone, move |tables, now| {
             if tables.has_thread(&to.id)? {
                 return Ok(Err(RunsError::Exists { kind: "thread", id: to.id }));
             }
@@ -233,7 +236,7 @@ impl ThreadBackend for Sqlite {
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let name = id.to_owned();
         let removed = self
-            .transact(move |tables, _| {
+            .transact(JobClass::Alone, move |tables, _| {
                 // Without a condition, this also deletes a thread that cannot be read.
                 if !is.is_any() && !tables.thread(&name, false)?.is_some_and(|row| is.is(&row)) {
                     return Ok(Ok(false));
@@ -277,12 +280,12 @@ impl DocumentBackend for Sqlite {
     }
 
     async fn store_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
-        self.transact(move |tables, _| Ok(Ok(tables.put_document(&document, replaces)?))).await
+        self.transact(JobClass::Short, move |tables, _| Ok(Ok(tables.put_document(&document, replaces)?))).await
     }
 
     async fn delete_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
-        self.transact(move |tables, _| {
+        self.transact(JobClass::Short, move |tables, _| {
             let sql = "delete from documents where kind = ? and id = ?";
             Ok(Ok(tables.connection.prepare_cached(sql)?.execute(params![kind, id])? > 0))
         })

@@ -1,5 +1,6 @@
 //! The tables of the runs, on a connection. The connection may be in a transaction.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::SystemTime;
 
@@ -235,7 +236,7 @@ impl RunTables<'_> {
         let early = !query.values.is_empty();
         let mut threads = Vec::new();
         if let Some(ids) = &query.ids {
-            for id in ids {
+            for id in ids.iter().collect::<BTreeSet<_>>() {
                 threads.extend(self.thread(id, early)?);
             }
         } else {
