@@ -33,7 +33,10 @@ async fn a_run_is_stored_unchanged(store: Subject) -> CaseResult {
     asked.assistant = Some("a".to_owned());
     asked.metadata.insert("by".to_owned(), "ann".into());
     asked.request.stream_modes = vec![StreamMode::Values];
-    asked.request.context = json!({ "tenant": 7 });
+    // Many of these numbers need all 17 digits.
+    let numbers: Vec<f64> = (1..200).map(|number| f64::from(number).sin() * 1e9).collect();
+    asked.request.context =
+        json!({ "tenant": 7, "numbers": numbers, "extremes": [u64::MAX, i64::MIN, f64::MAX, -0.0] });
     let made = store.create_run(asked.clone()).await?;
     same("the status", &made.status, &RunStatus::Pending)?;
     same("the request", &made.request, &asked.request)?;
