@@ -7,10 +7,15 @@ mod kit;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
-use hier_core::runs::{EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, InboxMessage, ListQuery, PostOutcome, SaverError, ThreadAdmin, WhenRunning,
+};
+use hier_core::runs::{
+    AssistantPatch, Assistants, EventQuery, LogEvent, NewAssistant, NewEvent, NewRun, NewThread, Request, RunClaim,
+    RunCommit, RunStore, RunsError, ThreadIs,
+};
 use hier_postgres::Postgres;
-use kit::server::{Road, server};
+use kit::server::{Road, blocked, connected, server};
 use tokio::time::{Instant, timeout};
 
 /// More than any of these calls may take, on a machine with other work.
@@ -262,4 +267,89 @@ async fn read_only_server_is_reported() {
     let hasty = hasty.connect(&own).await.expect("the server");
     let error = hasty.acquire("t", Claim::default()).await.expect_err("it only reads").to_string();
     assert!(error.contains("target_session_attrs=read-write"), "{error}");
+}
+
+/// Makes a call whose answer is lost after the server has done it, and returns the result of the call.
+async fn with_a_lost_answer<T>(road: &Road, call: impl Future<Output = T>, is_done: impl AsyncFn() -> bool) -> T {
+    road.hold_answers();
+    let losing = async {
+        loop {
+            // Notifications to other processes go the same way.
+            road.answer_is_held().await;
+            if is_done().await {
+                return road.lose_the_held_answer();
+            }
+            road.let_answers_go();
+            road.hold_answers();
+        }
+    };
+    timeout(LONG, async { tokio::join!(call, losing).0 }).await.expect("an end")
+}
+
+/// The caller learns that its own call was successful, and nothing is done twice.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn repeated_call_recognizes_its_own_effect() {
+    let url = server();
+    let road = Road::to(&url).await;
+    let open = |url: String| async move {
+        let store = Postgres::options().schema("own_effect").connections(1).connect(&url).await.expect("the server");
+        store.migrate().await.expect("tables");
+        store
+    };
+    let (here, there) = (open(road.url.clone()).await, open(url).await);
+    let (here, there) = (here.driver(), there.driver());
+
+    let made = async || there.thread("t").await.expect("the server").is_some();
+    let thread = with_a_lost_answer(&road, here.create_thread(NewThread::new("t")), made).await.expect("it is new");
+    assert_eq!(there.thread("t").await.expect("the server").expect("the thread").created, thread.created);
+    let copied = async || there.thread("copy").await.expect("the server").is_some();
+    let copy = with_a_lost_answer(&road, here.clone_thread("t", NewThread::new("copy")), copied).await;
+    assert_eq!(copy.expect("it is new").id, "copy");
+    let error = here.create_thread(NewThread::new("t")).await.expect_err("it exists");
+    assert!(matches!(error, RunsError::Exists { .. }), "{error:?}");
+
+    let assistants = Assistants::of(here);
+    let revision = async || Some(there.document("assistant", "a").await.expect("the server")?.revision);
+    let create = assistants.create(NewAssistant::new("a", "desk"));
+    let assistant = with_a_lost_answer(&road, create, async || revision().await == Some(1)).await.expect("it is new");
+    let mut patch = AssistantPatch::default();
+    patch.name = Some("new".to_owned());
+    let change = assistants.update("a", patch);
+    let changed = with_a_lost_answer(&road, change, async || revision().await == Some(2)).await.expect("a change");
+    assert_eq!((assistant.version, changed.version, revision().await), (1, 2, Some(2)), "it was changed once");
+
+    let id = uuid::Uuid::from_u128(1);
+    let post = || here.post_if("t", ThreadIs::default(), "desk", InboxMessage::message(id, b"hello".to_vec()));
+    let posted = async || !there.inbox().expect("inboxes").messages("t").await.expect("the server").is_empty();
+    let outcome = with_a_lost_answer(&road, post(), posted).await.expect("a message");
+    assert_eq!((outcome, post().await.expect("the server")), (PostOutcome::Stored, PostOutcome::Duplicate));
+}
+
+/// A thread has expired, and another process is changing it while it is swept.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn sweep_spares_a_thread_that_is_used_again() {
+    let url = server();
+    let store = Postgres::options().schema("used_again").connect(&url).await.expect("the server");
+    store.migrate().await.expect("tables");
+    for thread in ["used", "unused"] {
+        let mut new = NewThread::new(thread);
+        new.time_to_live = Some(Duration::ZERO);
+        store.driver().create_thread(new).await.expect("a thread");
+    }
+    let (other, watch) = (connected(&url).await, connected(&url).await);
+    let used = "begin; update used_again.run_threads set expires = null where name = 'used'";
+    other.batch_execute(used).await.expect("a change");
+    let sweeping = tokio::spawn({
+        let store = store.clone();
+        async move { store.sweep().await }
+    });
+    while !sweeping.is_finished() && blocked(&watch, "used_again").await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    other.batch_execute("commit").await.expect("a change");
+    assert_eq!(sweeping.await.expect("no panic").expect("the server"), 1);
+    assert!(store.driver().thread("used").await.expect("the server").is_some());
+    assert!(store.driver().thread("unused").await.expect("the server").is_none());
 }

@@ -1,5 +1,6 @@
 //! Inboxes of threads, and the times at which threads are due.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -57,7 +58,9 @@ impl Postgres {
             StorageKey::InboxMessage { thread, id: letter.id, signal: letter.signal.as_deref() },
             letter.value.clone(),
         )?;
+        let mut is_repeated = false;
         retrying!(session, client => {
+            let was_sent = std::mem::replace(&mut is_repeated, true);
             let transaction = Transaction::begin(client).await?;
             let mailbox = InboxTables { session, client: transaction.client(), thread };
             let posted = async {
@@ -65,7 +68,7 @@ impl Postgres {
                 if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
                     return Err(SaverError::deleted(thread).into());
                 }
-                mailbox.post(graph, letter, &value).await
+                mailbox.post(graph, letter, (&value, was_sent)).await
             };
             let posted = posted.await;
             transaction.end(posted).await
@@ -148,12 +151,20 @@ impl InboxTables<'_> {
         Ok(())
     }
 
-    async fn post(self, graph: &str, letter: &InboxMessage, value: &[u8]) -> Result<bool, PostgresFault> {
+    /// Adds a message. Returns false if the thread already knows its id, unless an attempt whose answer was lost has
+    /// added the message. `was_sent` is true if there may be such an attempt.
+    async fn post(
+        self,
+        graph: &str,
+        letter: &InboxMessage,
+        (value, was_sent): (&[u8], bool),
+    ) -> Result<bool, PostgresFault> {
         self.hold().await?;
         let name = escape(self.thread);
-        let known = "select 1 from {s}.mail where thread = $1 and id = $2";
-        if !self.query(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
-            return Ok(false);
+        let known = "select value = $3 from {s}.mail where thread = $1 and id = $2";
+        let with: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&letter.id, Type::UUID), (&value, Type::BYTEA)];
+        if let Some(known) = self.query(known, &with).await?.first() {
+            return Ok(was_sent && known.try_get(0)?);
         }
         // The size of a delivered message counts until its run can no longer be rolled back.
         let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
@@ -213,7 +224,7 @@ impl InboxTables<'_> {
     }
 
     async fn take_messages(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), PostgresFault> {
-        let name = escape(self.thread);
+        let (name, mut taken) = (escape(self.thread), HashSet::with_capacity(letters.len()));
         for id in letters {
             // The row stays, so that a repeated message with this id is ignored. The value is needed only if the run
             // that has taken the message may be rolled back. If an attempt is repeated because its answer was lost,
@@ -223,7 +234,7 @@ impl InboxTables<'_> {
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
             let with: [Parameter<'_>; 4] =
                 [(&name, Type::TEXT), (id, Type::UUID), (&commit, Type::UUID), (&run, Type::UUID)];
-            if self.query(sql, &with).await?.is_empty() {
+            if !taken.insert(*id) || self.query(sql, &with).await?.is_empty() {
                 return Err(SaverError::no_message(self.thread, *id).into());
             }
         }

@@ -69,15 +69,17 @@ impl ThreadAdmin for MemoryRuns {
 
     async fn sweep(&self) -> Result<u64, SaverError> {
         let now = SystemTime::now();
-        let expired: Vec<String> = {
-            let tables = self.tables();
+        let expired = {
+            // Under the lock, so that no run is added to an expired thread before its deletion.
+            let mut tables = self.tables();
             let expired = tables.threads.values().filter(|entry| entry.row.is_expired(now));
-            expired.map(|entry| entry.row.id.clone()).collect()
+            let expired: Vec<String> = expired.map(|entry| entry.row.id.clone()).collect();
+            for thread in &expired {
+                tables.remove(thread);
+                self.saver.delete_now(thread);
+            }
+            expired.len() as u64
         };
-        for thread in &expired {
-            self.tables().remove(thread);
-            self.saver.delete_thread(thread).await?;
-        }
-        Ok(self.saver.sweep().await? + expired.len() as u64)
+        Ok(self.saver.sweep().await? + expired)
     }
 }

@@ -195,6 +195,8 @@ async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     same("a third claim", &claim_for(&store, LONG).await?, &None)?;
     end_run(&store, &again).await?;
     superseded("a commit after the end", &store.commit_run(&again.lease, RunCommit::default()).await)?;
+    let end = RunCommit::default().end(RunEnd::new(made.id, RunStatus::Success));
+    superseded("an end after the end", &store.commit_run(&dead.lease, end).await)?;
     let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
     same("its checkpoints", &store.get("t", "", None).await?, &None)

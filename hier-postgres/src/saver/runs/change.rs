@@ -92,6 +92,12 @@ impl RunTables<'_> {
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?.map(number))
     }
 
+    pub(super) async fn is_held(&self, lease: &Lease) -> Result<bool, PostgresFault> {
+        let (name, token) = (escape(&lease.thread), i64::try_from(lease.token).unwrap_or(-1));
+        let sql = "select 1 from {s}.threads where name = $1 and token = $2 and holder is not null";
+        Ok(!self.query(sql, &[(&name, Type::TEXT), (&token, Type::INT8)]).await?.is_empty())
+    }
+
     /// Locks the row of the thread until the end of the transaction.
     pub(super) async fn hold(&self, thread: &str) -> Result<(), PostgresFault> {
         let name = escape(thread);

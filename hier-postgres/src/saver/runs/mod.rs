@@ -67,11 +67,10 @@ impl Postgres {
     pub(super) async fn sweep_runs(&self) -> Result<u64, SaverError> {
         let mut count = 0;
         loop {
-            let expired = look!(self, tables => tables.expired().await)?;
-            in_transaction!(self, tables => tables.remove(&expired).await)?;
-            count += expired.len();
-            if expired.len() < EXPIRED {
-                return Ok(count as u64);
+            let removed = in_transaction!(self, tables => tables.remove_expired().await)?;
+            count += removed;
+            if removed < EXPIRED {
+                return Ok(count);
             }
         }
     }
@@ -81,11 +80,13 @@ async fn insert_copy(
     tables: &RunTables<'_>,
     from: &str,
     to: &NewThread,
+    op: Uuid,
 ) -> Result<Result<ThreadRow, RunsError>, PostgresFault> {
     let Some(source) = tables.thread(from, true).await? else { return Ok(Err(no_thread(from))) };
     let row = source.copy_to(to.clone(), tables.now().await?);
-    if !tables.make_thread(&row).await? {
-        return Ok(Err(RunsError::Exists { kind: "thread", id: row.id }));
+    if !tables.make_thread(&row, op).await? {
+        let made = tables.made_by(&row.id, op).await?;
+        return Ok(made.ok_or(RunsError::Exists { kind: "thread", id: row.id }));
     }
     let change = ThreadEditor { session: tables.session, client: tables.client, vault: tables.vault };
     change.copy_thread(from, &row.id).await?;
@@ -207,14 +208,20 @@ impl ThreadBackend for Postgres {
     }
 
     async fn insert_thread(&self, thread: NewThread) -> Result<Option<ThreadRow>, RunsError> {
+        // All attempts use one id, so that a repeated attempt recognizes the thread of an attempt whose answer was lost.
+        let op = self.0.session.new_change();
         Ok(in_transaction!(self, tables => {
             let row = ThreadRow::new(thread.clone(), tables.now().await?);
-            Ok(tables.make_thread(&row).await?.then_some(row))
+            if tables.make_thread(&row, op).await? {
+                return Ok(Some(row));
+            }
+            tables.made_by(&thread.id, op).await
         })?)
     }
 
     async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
-        in_transaction!(self, tables => insert_copy(&tables, from, &to).await)?
+        let op = self.0.session.new_change();
+        in_transaction!(self, tables => insert_copy(&tables, from, &to, op).await)?
     }
 
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
@@ -258,7 +265,12 @@ impl DocumentBackend for Postgres {
     }
 
     async fn store_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
-        Ok(look!(self, tables => tables.put_document(&document, replaces).await)?)
+        let mut is_repeated = false;
+        Ok(look!(self, tables => {
+            let was_sent = std::mem::replace(&mut is_repeated, true);
+            Ok(tables.put_document(&document, replaces).await?
+                || (was_sent && tables.has_document(&document, replaces).await?))
+        })?)
     }
 
     async fn delete_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {

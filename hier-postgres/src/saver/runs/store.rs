@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::checkpoint::{Lease, SaverError};
 use hier_runs::{Changed, Run, RunsError, ThreadChange, ThreadDecision, ThreadRow};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use super::super::session::{PostgresSession, Transaction, retrying};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::change_row::ChangeRow;
 use super::tables::RunTables;
+use hier_runs::rows::superseded;
 
 /// The number of conflicts after which a change locks the thread before it reads it.
 const PATIENCE: usize = 3;
@@ -199,7 +200,12 @@ impl Postgres {
         let mut decision = match request.change.clone().decide(seen.snapshot()) {
             Ok(Some(decision)) => decision,
             Ok(None) => return Ok(Err(AttemptOutcome::Ended(ChangeOutcome::Nothing))),
-            Err(error) => return Ok(Err(AttemptOutcome::Failed(error))),
+            Err(error) => {
+                // Without the lease, the change is refused for this reason, whatever other runs have stored.
+                let is_held = self.is_held(held, request.extras.lease).await?;
+                let error = if is_held { error } else { superseded(&request.change.thread) };
+                return Ok(Err(AttemptOutcome::Failed(error)));
+            }
         };
         // The statement must claim the thread for this run, or it stores nothing.
         decision.start();
@@ -220,6 +226,15 @@ impl Postgres {
         let item = Arc::new(ChangeRow::encode(&self.0.vault, &seen, op.id, (&thread, &change), extras)?);
         let (undone, settled) = (change.undone, change.settled);
         Ok(Ok(DecidedChange { runs, started, seen, thread, undone, settled, item, live, request }))
+    }
+
+    /// Returns true if the lease is valid, or if there is none.
+    async fn is_held(&self, held: Option<RunTables<'_>>, lease: Option<&Lease>) -> Result<bool, PostgresFault> {
+        let Some(lease) = lease else { return Ok(true) };
+        match held {
+            Some(tables) => tables.is_held(lease).await,
+            None => self.tables(&self.0.session.client().await?).is_held(lease).await,
+        }
     }
 
     /// Stores the change, and its parts that need separate statements, in a transaction that locks the thread.

@@ -97,13 +97,13 @@ impl RunTables<'_> {
         }
     }
 
-    /// Adds a thread. Returns false if it exists.
-    pub(super) async fn make_thread(&self, thread: &ThreadRow) -> Result<bool, PostgresFault> {
+    /// Adds a thread with the change `op`. Returns false if it exists.
+    pub(super) async fn make_thread(&self, thread: &ThreadRow, op: Uuid) -> Result<bool, PostgresFault> {
         let (name, body) = (escape(&thread.id), seal(self.vault, THREADS, &thread.id, thread)?);
         let values = sealed_values(self.vault, thread)?;
         let sql = "insert into {s}.run_threads (name, expires, body, vals, op) values ($1, $2, $3, $4, $5)
             on conflict do nothing returning 1";
-        let (expires, op) = (expires(thread), Uuid::new_v4());
+        let expires = expires(thread);
         let with = [
             (&name as _, Type::TEXT),
             (&expires as _, Type::INT8),
@@ -112,6 +112,14 @@ impl RunTables<'_> {
             (&op as _, Type::UUID),
         ];
         Ok(!self.query(sql, &with).await?.is_empty())
+    }
+
+    /// Returns the thread if `op` is its last change.
+    pub(super) async fn made_by(&self, id: &str, op: Uuid) -> Result<Option<ThreadRow>, PostgresFault> {
+        let name = escape(id);
+        let sql = "select 1 from {s}.run_threads where name = $1 and op = $2";
+        let made = self.query(sql, &[(&name, Type::TEXT), (&op, Type::UUID)]).await?;
+        if made.is_empty() { Ok(None) } else { self.thread(id, true).await }
     }
 
     pub(super) async fn trim(&self, thread: &mut ThreadRow) -> Result<(), PostgresFault> {

@@ -13,7 +13,7 @@ use super::tables::{NOW, RunTables};
 use hier_runs::rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
 /// The number of threads that are deleted together.
-pub(super) const EXPIRED: usize = 100;
+pub(super) const EXPIRED: u64 = 100;
 
 impl RunTables<'_> {
     /// Returns the threads that have events from before this time.
@@ -86,11 +86,15 @@ impl RunTables<'_> {
         Ok(count)
     }
 
-    /// Returns some of the expired threads.
-    pub(super) async fn expired(&self) -> Result<Vec<String>, PostgresFault> {
-        let sql = format!("select name from {{s}}.run_threads where expires < {NOW} limit {EXPIRED}");
+    /// Deletes some of the expired threads, and returns their number. Skips threads that another process is changing,
+    /// because they may no longer be expired afterwards. Needs a transaction.
+    pub(super) async fn remove_expired(&self) -> Result<u64, PostgresFault> {
+        let sql = format!(
+            "select name from {{s}}.run_threads where expires < {NOW} order by name limit {EXPIRED} for update skip locked"
+        );
         let rows = self.query(&sql, &[]).await?;
-        rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
+        let names = rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string()));
+        self.remove(&names.collect::<Result<Vec<_>, PostgresFault>>()?).await
     }
 
     pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, PostgresFault> {
@@ -170,6 +174,14 @@ impl RunTables<'_> {
             self.query(sql, &with[..4]).await?
         };
         Ok(!stored.is_empty())
+    }
+
+    /// Returns true if the stored document is the one that [`put_document`](Self::put_document) stores for these
+    /// arguments.
+    pub(super) async fn has_document(&self, document: &Document, replaces: Option<u64>) -> Result<bool, PostgresFault> {
+        let stored = self.document(&document.kind, &document.id).await?;
+        let revision = replaces.unwrap_or_default() + 1;
+        Ok(stored.is_some_and(|stored| stored.revision == revision && stored.value == document.value))
     }
 
     pub(super) async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, PostgresFault> {
