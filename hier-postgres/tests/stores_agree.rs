@@ -40,7 +40,15 @@ fn key() -> impl Strategy<Value = String> {
 fn value() -> impl Strategy<Value = Option<serde_json::Map<String, Value>>> {
     let fields = ("[abc\0]{0,6}", any::<i8>(), any::<f64>(), proptest::collection::vec("[abc]{0,3}", 0..3));
     let value = fields.prop_map(|(text, small, float, list)| {
-        json!({ "text": text, "n": small % 4, "f": float, "list": list }).as_object().cloned()
+        let n = match small {
+            100.. => json!(u64::MAX),
+            90..100 => json!(i64::MIN),
+            80..90 => json!((1_u64 << 53) + 1),
+            70..80 => json!(-0.0),
+            60..70 => json!(" 3 "),
+            small => json!(small % 4),
+        };
+        json!({ "text": text, "n": n, "f": float, "list": list }).as_object().cloned()
     });
     prop_oneof![4 => value, 1 => Just(None)]
 }

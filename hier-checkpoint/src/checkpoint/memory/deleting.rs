@@ -69,8 +69,9 @@ impl MemorySaver {
         let mut expired: Vec<Arc<str>> = Vec::new();
         for mut shard in self.shards() {
             shard.retain(|name, thread| {
-                expired.extend(thread.is_expired(now).then(|| name.clone()));
-                !thread.is_idle_and_empty()
+                let is_expired = thread.is_expired(now);
+                expired.extend(is_expired.then(|| name.clone()));
+                is_expired || !thread.is_idle_and_empty()
             });
         }
         let has_outer =

@@ -172,7 +172,7 @@ impl MemorySaver {
     pub fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
         check_new_thread(to)?;
         if from != to {
-            let history = self.shard(from).get(from).map(StoredThread::history);
+            let history = self.shard(from).get(from).filter(|thread| !thread.is_empty()).map(StoredThread::history);
             self.delete_background(to, |name| name != from && !background::is_within(name, from));
             let mut shard = self.shard(to);
             self.remove_from(&mut shard, to);

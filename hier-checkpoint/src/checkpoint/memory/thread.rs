@@ -220,7 +220,7 @@ impl StoredThread {
         self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.root.len() == 0 && self.children.is_empty()
     }
 
