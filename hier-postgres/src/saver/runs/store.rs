@@ -228,7 +228,7 @@ impl Postgres {
         Ok(Ok(DecidedChange { runs, started, seen, thread, undone, settled, item, live, request }))
     }
 
-    /// Returns true if the lease is valid, or if there is none.
+    /// Returns true if the lease is valid, and for a change without a lease.
     async fn is_held(&self, held: Option<RunTables<'_>>, lease: Option<&Lease>) -> Result<bool, PostgresFault> {
         let Some(lease) = lease else { return Ok(true) };
         match held {
