@@ -168,7 +168,9 @@ impl World {
             }
             Operation::Threads(limit) => shown(admin.threads(*limit).await.map(|mut all| {
                 // Their clocks differ.
-                all.iter_mut().for_each(|it| it.expires = it.expires.map(|_| UNIX_EPOCH));
+                for it in &mut all {
+                    it.expires = it.expires.map(|_| UNIX_EPOCH);
+                }
                 all
             })),
             Operation::Copy(from, to) => shown(admin.copy_thread(from, to).await),
