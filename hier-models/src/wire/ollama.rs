@@ -86,7 +86,7 @@ fn inner_options(options: &ModelOptions) -> Value {
 
 fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
     let conversation = WireConversation::new(wire_request.request, wire_request.maker);
-    let mut messages = shared::system_messages(&conversation);
+    let mut messages: Vec<Value> = shared::system_message(&conversation).into_iter().collect();
     for turn in &conversation.turns {
         match turn {
             ConversationTurn::User(content) => messages.push(with_images("user", content)),

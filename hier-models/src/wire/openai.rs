@@ -216,16 +216,33 @@ fn keep_extra(value: &Value, keep: impl FnOnce(Value)) {
 
 fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
     let conversation = WireConversation::new(wire_request.request, wire_request.maker);
-    let mut messages = shared::system_messages(&conversation);
+    let mut messages: Vec<Value> = shared::system_message(&conversation).into_iter().collect();
     for turn in &conversation.turns {
         match turn {
-            ConversationTurn::User(content) => {
-                messages.push(json!({ "role": "user", "content": user_content(content) }));
-            }
+            ConversationTurn::User(content) => push_user(&mut messages, user_content(content)),
             ConversationTurn::Model(turn) => push_model_turn(&mut messages, turn, wire_request.model),
         }
     }
     messages
+}
+
+/// Adds a user message, or joins it with a user message before it. The chat templates of some models require that the
+/// messages of the user and of the model alternate.
+fn push_user(messages: &mut Vec<Value>, content: Value) {
+    let Some(last) = messages.last_mut().filter(|last| last["role"] == "user") else {
+        return messages.push(json!({ "role": "user", "content": content }));
+    };
+    last["content"] = match (last["content"].take(), content) {
+        (Value::String(text), Value::String(more)) => json!(format!("{text}\n\n{more}")),
+        (known, more) => [known, more].into_iter().flat_map(into_parts).collect(),
+    };
+}
+
+fn into_parts(content: Value) -> Vec<Value> {
+    match content {
+        Value::Array(parts) => parts,
+        text => vec![json!({ "type": "text", "text": text })],
+    }
 }
 
 fn user_content(content: &Content) -> Value {
@@ -274,7 +291,7 @@ fn push_model_turn(messages: &mut Vec<Value>, turn: &ModelTurn<'_>, model: &str)
     let seen = turn.calls.iter().flat_map(|call| media_parts(&call.result)).map(|media| media_part(&media));
     let seen: Vec<Value> = seen.collect();
     if !seen.is_empty() {
-        messages.push(json!({ "role": "user", "content": seen }));
+        push_user(messages, seen.into());
     }
 }
 

@@ -132,8 +132,10 @@ pub(super) fn tool(spec: &ToolSpec, schema: &str) -> Value {
     tool
 }
 
-pub(super) fn system_messages(conversation: &WireConversation<'_>) -> Vec<Value> {
-    conversation.system.iter().map(|text| json!({ "role": "system", "content": text })).collect()
+/// Returns the instructions as a single message. The chat templates of some models refuse a second system message.
+pub(super) fn system_message(conversation: &WireConversation<'_>) -> Option<Value> {
+    let text = conversation.system.join("\n\n");
+    (!text.is_empty()).then(|| json!({ "role": "system", "content": text }))
 }
 
 /// Returns the tools of a request in OpenAI's format.

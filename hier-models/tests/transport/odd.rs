@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hier_agents::prelude::*;
-use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, Content, FinishReason, ModelError, Part};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, Content, FinishReason, ModelError, Part, ToolCall};
 use hier_models::Model;
 use serde_json::{Value, json};
 
@@ -262,4 +262,32 @@ async fn map_is_answered_by_a_tool() {
     assert!(body.get("output_config").is_none(), "{body:#}");
     let notes = &body["tools"][0]["input_schema"]["properties"]["notes"];
     assert_eq!(notes["additionalProperties"]["type"], "string", "{body:#}");
+}
+
+/// The chat templates of some models, such as Qwen 3.5 and Gemma, refuse a second system message, and adjacent messages
+/// of the user.
+#[tokio::test]
+async fn chat_completions_have_one_system_message_and_alternating_roles() {
+    let server = Server::start([whole("a")]).await;
+    let photo = || Content::parts([Part::image("https://example.org/1.png")]);
+    let photo_call = ToolCall::new("look", json!({})).with_id("c");
+    let messages = [
+        Message::system("Be kind."),
+        Message::user("one"),
+        Message::user("two"),
+        Message::user(photo()),
+        Message::system("Be brief."),
+        Message::calls("", [photo_call.clone()]),
+        Message::tool(&photo_call, photo()),
+        Message::user("and?"),
+    ];
+    Model::at(&server.url, "m").chat(ChatRequest::new(messages.clone())).await.unwrap();
+    let sent = &server.asked()[0].body["messages"];
+    let image = json!({ "type": "image_url", "image_url": { "url": "https://example.org/1.png" } });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    assert_eq!(sent[0], json!({ "role": "system", "content": "Be kind.\n\nBe brief." }));
+    assert_eq!(sent[1], json!({ "role": "user", "content": [text("one\n\ntwo"), image] }));
+    let roles: Vec<_> = sent.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "user"]);
+    assert_eq!(sent[4]["content"], json!([image, text("and?")]));
 }
