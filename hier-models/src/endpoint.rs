@@ -67,7 +67,7 @@ impl ChatEndpoint {
             let whole = transport::read_json(answer, self.server.timeout).await?;
             self.wire.read_answer(&mut draft, &whole)?;
             if !draft.is_paused() {
-                return draft.into_answer(request);
+                return draft.into_answer();
             }
             answer = self.send(&Self::with_message(request, draft.resume()), false).await?;
         }

@@ -162,7 +162,7 @@ impl AnswerStream {
                     return Some(Ok(chunk));
                 }
                 self.ended = true;
-                let answer = std::mem::take(&mut self.draft).into_answer(&self.request);
+                let answer = std::mem::take(&mut self.draft).into_answer();
                 return Some(answer.map(ChatChunk::Done));
             }
             let read = match self.next_value().await {

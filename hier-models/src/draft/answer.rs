@@ -1,11 +1,7 @@
-use hier_agents::{ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
-use serde_json::Value;
+use hier_agents::{ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
 
 use super::AnswerDraft;
 use crate::error::{FailureKind, ModelFailure};
-
-/// The maximum length of the answer's text in an error, in characters.
-const SHOWN: usize = 200;
 
 /// The finish reasons of Gemini and Bedrock for a malformed call.
 const UNREADABLE: [&str; 6] = [
@@ -18,15 +14,12 @@ const UNREADABLE: [&str; 6] = [
 ];
 
 impl AnswerDraft {
-    /// Converts the draft into the answer to the request. Fails if the answer cannot be used.
-    pub(crate) fn into_answer(mut self, request: &ChatRequest) -> Result<ChatResponse, ModelFailure> {
+    /// Converts the draft into the answer. Fails if the answer cannot be used. The caller of the model checks if the
+    /// answer matches a requested schema, because it can ask the model again.
+    pub(crate) fn into_answer(mut self) -> Result<ChatResponse, ModelFailure> {
         self.close();
         self.check()?;
         let (calls, reasoning) = self.take_calls_and_thoughts();
-        let is_cut_off = matches!(self.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
-        if request.output.is_some() && calls.is_empty() && !is_cut_off {
-            self.check_shape()?;
-        }
         let citations = self.take_citations();
         let message = Message::calls(self.text, calls).with_reasoning(reasoning).with_citations(citations);
         let message = match self.usage {
@@ -90,12 +83,5 @@ impl AnswerDraft {
         });
         let failure = ModelFailure::new(FailureKind::Unusable, format!("{what}, and ended with `{reason}`{comment}"));
         Err(ModelFailure { hint, ..failure })
-    }
-
-    fn check_shape(&self) -> Result<(), ModelFailure> {
-        let Err(error) = serde_json::from_str::<Value>(&self.text) else { return Ok(()) };
-        let shown: String = self.text.chars().take(SHOWN).collect();
-        let tail = if shown.len() < self.text.len() { "…" } else { "" };
-        Err(ModelFailure::bad_answer(format!("the reply is not the requested JSON ({error}): {shown}{tail}")))
     }
 }

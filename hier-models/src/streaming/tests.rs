@@ -102,7 +102,7 @@ fn at_once(recorded: &RecordedAnswer) -> ChatResponse {
     let request = ChatRequest::default();
     let mut draft = AnswerDraft::new(&request, "maker".to_owned(), false);
     recorded.wire.read_answer(&mut draft, &recorded.whole).unwrap();
-    draft.into_answer(&request).unwrap()
+    draft.into_answer().unwrap()
 }
 
 fn check(recorded: &RecordedAnswer, answer: &ChatResponse) {

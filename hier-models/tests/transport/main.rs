@@ -196,8 +196,7 @@ async fn every_part_of_a_request_is_sent() {
         (&json!("a"), &json!("No result: this call was not made, or has not ended."))
     );
     assert_eq!((&received[4].1["tool_call_id"], &received[4].1["content"]), (&json!("b"), &json!("found b")));
-    assert_eq!(received[5].1["content"], "between");
-    assert_eq!(received[6].1["content"], "The result of a tool call: lost");
+    assert_eq!(received[5].1["content"], "between\n\nThe result of a tool call: lost");
 }
 
 #[tokio::test]
@@ -228,11 +227,12 @@ async fn stream_is_retried_until_its_first_chunk() {
 }
 
 #[tokio::test]
-async fn answer_of_another_shape_is_refused() {
+async fn answer_of_another_shape_can_be_corrected() {
     let server = Server::start([said("I would rather not.")]).await;
     let output = Some(OutputSpec { name: "shape".to_owned(), schema: json!({ "type": "object" }) });
-    let error = Model::at(&server.url, "m").chat(ask("hello").output(output)).await.unwrap_err();
-    assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
+    let answer = Model::at(&server.url, "m").chat(ask("hello").output(output)).await.unwrap();
+    assert_eq!(answer.text(), "I would rather not.");
+    assert!(answer.json::<Value>().is_err());
 }
 
 /// A dialect: its model at a URL, the paths of complete and of streamed answers, and the header with the key.

@@ -127,3 +127,18 @@ fn models_report_their_context_size() {
         assert_eq!(model.context_tokens(), tokens, "{model:?}");
     }
 }
+
+/// Servers that ignore the schema answer with JSON in a block of code, or with text. The agent reads the JSON, and asks
+/// again after the text.
+#[tokio::test]
+async fn answer_that_is_not_plain_json_does_not_fail_the_run() {
+    let block = "```json\n{\"accepted\": true}\n```";
+    for texts in [vec![block], vec!["I accept it.", block]] {
+        let replies = texts.iter().map(|text| Reply::Whole(200, "", chat(text).to_string()));
+        let server = Server::start(replies).await;
+        let context = BaseContext::new(Model::at(&server.url, "m").with_native_output(true));
+        let out = Judge::compile().invoke(Message::user("Is it right?")).context(context).await.unwrap();
+        assert_eq!((out.ending(), &out.state().verdict), (Some(&AgentEnd::Answer), &Some(Verdict { accepted: true })));
+        assert_eq!(server.asked().len(), texts.len());
+    }
+}

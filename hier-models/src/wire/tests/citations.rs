@@ -12,7 +12,7 @@ fn read(wire: &dyn Dialect, events: &[Value], whole: Option<&Value>) -> Message 
         Some(whole) => wire.read_answer(&mut draft, whole).unwrap(),
         None => events.iter().for_each(|event| wire.read_event(&mut draft, event).unwrap()),
     }
-    draft.into_answer(&request).unwrap().message
+    draft.into_answer().unwrap().message
 }
 
 /// Checks the passages and sources of the complete answer and of the streamed one.

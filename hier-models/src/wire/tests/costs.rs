@@ -10,14 +10,14 @@ fn cost(wire: &dyn Dialect, usage: &Value) -> Option<Usd> {
     let whole = json!({ "choices": [{ "message": message, "finish_reason": "stop" }], "usage": usage });
     let mut draft = AnswerDraft::new(&request, "maker".to_owned(), false);
     wire.read_answer(&mut draft, &whole).unwrap();
-    let at_once = draft.into_answer(&request).unwrap().message.usage();
+    let at_once = draft.into_answer().unwrap().message.usage();
 
     let mut draft = AnswerDraft::new(&request, "maker".to_owned(), true);
     let delta = recorded::openai_delta(&json!({ "content": "yes" }), Some("stop"));
     for event in [delta, json!({ "choices": [], "usage": usage }), Value::Null] {
         wire.read_event(&mut draft, &event).unwrap();
     }
-    assert_eq!(draft.into_answer(&request).unwrap().message.usage(), at_once);
+    assert_eq!(draft.into_answer().unwrap().message.usage(), at_once);
     at_once.and_then(|usage: Usage| usage.cost)
 }
 

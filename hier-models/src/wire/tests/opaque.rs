@@ -35,7 +35,7 @@ fn read(wire: &dyn Dialect, whole: &Value) -> Message {
     let request = ChatRequest::new([Message::user("hi")]);
     let mut draft = AnswerDraft::new(&request, wire.maker("m", wire.info().url), false);
     wire.read_answer(&mut draft, whole).unwrap();
-    draft.into_answer(&request).unwrap().message
+    draft.into_answer().unwrap().message
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn streamed_blocks_are_complete() {
     for piece in &pieces {
         ANTHROPIC.read_event(&mut draft, piece).unwrap();
     }
-    let message = draft.into_answer(&request).unwrap().message;
+    let message = draft.into_answer().unwrap().message;
     let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi"), message])).unwrap();
     let expected = json!([
         { "type": "text", "text": "So " },

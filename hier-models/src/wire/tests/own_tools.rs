@@ -160,7 +160,7 @@ fn sandbox_is_kept_until_it_expires() {
                 return draft.resume();
             }
             ANTHROPIC.read_answer(&mut draft, &whole).unwrap();
-            draft.into_answer(&hi).unwrap().message
+            draft.into_answer().unwrap().message
         };
         for message in [read(false), read(true)] {
             let request = ChatRequest::new([Message::user("hi"), message, Message::user("more")]);
@@ -182,7 +182,7 @@ fn own_blocks_do_not_count_as_thoughts() {
         let hi = hi();
         let mut draft = AnswerDraft::new(&hi, ANTHROPIC.maker("m", ANTHROPIC.info().url), false);
         ANTHROPIC.read_answer(&mut draft, &json!({ "content": content, "stop_reason": "tool_use" })).unwrap();
-        let asked = draft.into_answer(&hi).unwrap().message;
+        let asked = draft.into_answer().unwrap().message;
         let result = Message::tool(&asked.tool_calls()[0], "seen");
         let options = ModelOptions::new().reasoning(hier_agents::Effort::Low);
         let request = ChatRequest::new([Message::user("hi"), asked, result]).options(options);

@@ -32,7 +32,7 @@ fn reasoning_details_are_merged_and_sent_back() {
     }
     let call = json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{}" } }] });
     OPENAI.read_event(&mut draft, &recorded::openai_delta(&call, Some("tool_calls"))).unwrap();
-    let answer = draft.into_answer(&request).unwrap().message;
+    let answer = draft.into_answer().unwrap().message;
     let body = sent(OPENAI, "m", &ChatRequest::new([Message::user("hi"), answer.clone()])).unwrap();
     let whole = json!([
         { "type": "reasoning.text", "text": "hm, hm", "index": 0, "format": "x", "signature": "c2ln" }, encrypted,
@@ -61,7 +61,7 @@ fn thoughts_between_texts_keep_their_position() {
         let request = ChatRequest::new([Message::user("hi")]);
         let mut draft = AnswerDraft::new(&request, wire.maker("m", wire.info().url), false);
         wire.read_answer(&mut draft, &whole).unwrap();
-        let message = draft.into_answer(&request).unwrap().message;
+        let message = draft.into_answer().unwrap().message;
         assert_eq!(message.text(), "grüßdich");
         let back = sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
         let list = back.pointer(path).unwrap().as_array().unwrap();

@@ -84,7 +84,7 @@ fn continued(wire: &dyn Dialect, model: &str, answer: &Value) -> ChatRequest {
     let request = deferring();
     let mut draft = AnswerDraft::new(&request, wire.maker(model, wire.info().url), false);
     wire.read_answer(&mut draft, answer).unwrap();
-    let asked = draft.into_answer(&request).unwrap().message;
+    let asked = draft.into_answer().unwrap().message;
     let result = Message::tool(&asked.tool_calls()[0], "seen");
     let mut continued = request;
     continued.messages = [Message::user("hi"), asked, result].into_iter().collect();
