@@ -24,7 +24,8 @@ pub struct Compaction {
     /// The name of the model that wrote the summary. Empty if there is no summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The ids of user messages before [`cut`](Self::cut) that the agent sends unchanged after the summary.
+    /// The ids of user messages that are always sent. The agent sends those before [`cut`](Self::cut) unchanged after
+    /// the summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<String>,
     /// The position up to which a placeholder replaces tool results. `None` if no results are replaced.

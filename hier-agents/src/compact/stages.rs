@@ -173,9 +173,12 @@ fn cut(messages: &Messages, record: &Compaction, goal: CompactionGoal, from: usi
     let uncut = Compaction { cut: None, ..record.clone() };
     let sizes: Vec<u64> = sent_messages(messages, &uncut).iter().map(|message| size(message)).collect();
     let instructions: u64 = messages.iter().filter(|message| is_system(message)).map(size).sum();
-    let places = record.pinned.iter().filter_map(|id| messages.place(id));
-    let pinned: u64 = places.map(|place| sizes[place]).sum();
-    let room = goal.size().saturating_sub(instructions + pinned + goal.summary());
+    let pinned: Vec<usize> = record.pinned.iter().filter_map(|id| messages.place(id)).collect();
+    // The summary contains only the pinned messages before the cut.
+    let room = |cut: usize| {
+        let pinned: u64 = pinned.iter().filter(|place| **place < cut).map(|place| sizes[*place]).sum();
+        goal.size().saturating_sub(instructions + pinned + goal.summary())
+    };
     // At least one message that is not an instruction must precede the cut.
     let first = messages.iter().skip(from).position(|message| !is_system(message))? + from;
     let (mut left, mut best) = (0_u64, None);
@@ -186,7 +189,7 @@ fn cut(messages: &Messages, record: &Compaction, goal: CompactionGoal, from: usi
         if !cut_points[place] {
             continue;
         }
-        if best.is_some() && left > room {
+        if best.is_some() && left > room(place) {
             break;
         }
         best = Some(place);

@@ -54,12 +54,14 @@ pub(super) fn sent_messages(messages: &Messages, record: &Compaction) -> Vec<Arc
 
 /// Returns the summary as a user message, followed by the pinned messages.
 fn summary(messages: &Messages, record: &Compaction) -> Message {
-    let mark = record.cut.as_ref();
+    let (mark, cut) = (record.cut.as_ref(), record.cut_at(messages));
     let count = mark.map_or(0, |mark| mark.count);
     let mut parts = vec![Part::text(prompts::summed_up(count, &record.summary))];
     let most = record.clipped.as_ref().map_or(usize::MAX, |Clipping { characters, .. }| *characters);
     for id in &record.pinned {
-        let pinned = messages.place(id).and_then(|place| messages.get(place)).and_then(Message::content);
+        // Messages after the cut are sent at their own positions.
+        let place = messages.place(id).filter(|place| *place < cut);
+        let pinned = place.and_then(|place| messages.get(place)).and_then(Message::content);
         let Some(content) = pinned else { continue };
         parts.push(Part::text(prompts::WORD_FOR_WORD));
         match clipped(content.clone(), most, id) {

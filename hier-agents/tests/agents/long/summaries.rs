@@ -229,3 +229,21 @@ async fn summary_uses_the_configured_model() {
     assert_eq!((&*by, cheap.requests().iter().all(is_summary)), ("cheap", true));
     assert!(!smart.requests().iter().any(is_summary));
 }
+
+/// A message that is sent at its own position is not part of the summary, too.
+#[tokio::test]
+async fn last_user_message_is_sent_once() {
+    let limit = 1_500;
+    let model = provider(limit, summing_up);
+    let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
+    for turn in 0..20 {
+        let text = format!("turn {turn}: ");
+        let out = say(&chat, &model, &(text.clone() + &"and so on ".repeat(40))).await;
+        let sent: String = model.requests().last().unwrap().messages.iter().map(Message::text).collect();
+        assert_eq!(sent.matches(&text).count(), 1, "{turn}: {sent}");
+        if turn == 19 {
+            assert!(out.state().compaction.as_ref().is_some_and(|record| record.cut.is_some()));
+            assert_eq!(sent.matches("turn 0: ").count(), 1, "the first message is sent, too");
+        }
+    }
+}
