@@ -164,10 +164,11 @@ where
         }
     }
 
-    /// Adds the new compaction and the writes of the calls for summaries to the reply, and counts the answers of these
-    /// calls. If the call fails, its repetition counts these answers, because their steps are recorded.
+    /// Adds the new compaction to the reply, and puts the writes of the calls for summaries in front of its writes. Counts
+    /// the answers of these calls. If the call fails, its repetition counts these answers, because their steps are
+    /// recorded.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
-        reply.writes.append(&mut self.writes);
+        reply.writes.splice(..0, self.writes.drain(..));
         self.call.answers.add(std::mem::take(&mut self.answers));
         let Some(record) = record else { return reply };
         let write = BaseState::channels().compaction.write::<S>(Some(Box::new(record)));

@@ -15,7 +15,7 @@ pub(super) fn sign_writes<S: Values>(writes: &mut LayerWrites<S>, key: &Arc<str>
 }
 
 /// Combines the writes of layers and of the node around them. Fails if two of them write the same channel without a
-/// reducer.
+/// reducer. If one layer writes such a channel several times, because it handled several calls, its last write counts.
 pub(crate) fn unite_writes<S: Values>(
     signed: LayerWrites<S>,
     own: Writes<S>,
@@ -38,5 +38,11 @@ pub(crate) fn unite_writes<S: Values>(
             )));
         }
     }
-    Ok(own.into_iter().chain(signed.into_iter().map(|(_, write)| write)).collect())
+    let is_replaced = |place: usize| {
+        let channel = signed[place].1.channel();
+        plain(channel) && signed[place + 1..].iter().any(|(_, later)| later.channel() == channel)
+    };
+    let replaced: Vec<bool> = (0..signed.len()).map(is_replaced).collect();
+    let kept = signed.into_iter().zip(replaced).filter(|(_, is_replaced)| !is_replaced).map(|((_, write), _)| write);
+    Ok(own.into_iter().chain(kept).collect())
 }

@@ -1,15 +1,17 @@
 //! Several layers that would say which part of a conversation is sent: the innermost does.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use hier_agents::layer::Inherited;
+use hier_agents::layer::{Inherited, Layer, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, ChatRequest, Compact};
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-use crate::support::{call, report};
+use crate::support::{Filing, call, report};
 
 graph! {
     /// Its own conversation is short, and has much room.
@@ -60,6 +62,45 @@ async fn own_compaction_replaces_an_inherited_one() {
     let inherited = longest("helper", report("read")).await;
     // Six pages are 3,000 letters; a token has four at most.
     assert!((500..600 * 4).contains(&own) && (own + 1..1_000 * 4).contains(&inherited), "{own}, {inherited}");
+}
+
+/// Writes the last text of the model.
+struct LastText;
+
+#[async_trait]
+impl Layer<Filing, BaseContext> for LastText {
+    async fn model_call(
+        &self,
+        call: ModelCall<'_, Filing, BaseContext>,
+        next: NextModel<'_, Filing, BaseContext>,
+    ) -> Result<ModelReply<Filing>> {
+        let reply = next.call(call).await?;
+        let text = reply.text().unwrap_or_default();
+        Ok(reply.write(Filing::update().draft(text)))
+    }
+}
+
+/// The layer also sees the request for the summary. Only its write for the reply counts.
+#[tokio::test]
+async fn inner_layer_can_write_a_plain_channel_for_summary_and_reply() {
+    let reader = AgentBuilder::<Filing>::new("reader").tool(page::TOOL);
+    let reader = reader.layer(Compact::new().context_tokens(600)).layer(LastText).compile().unwrap();
+    let summaries = Arc::new(AtomicUsize::new(0));
+    let (counted, pages) = (summaries.clone(), AtomicUsize::new(0));
+    let model = ScriptedModel::reacting(move |request| {
+        if request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize")) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            return Message::assistant("They read.");
+        }
+        match pages.fetch_add(1, Ordering::Relaxed) {
+            number @ 0..6 => call("page", json!({ "number": number })),
+            _ => Message::assistant("done"),
+        }
+    });
+    let out =
+        reader.invoke(Filing::update().messages(Message::user("go"))).context(BaseContext::new(model)).await.unwrap();
+    assert_eq!(out.state().draft, "done");
+    assert!(summaries.load(Ordering::Relaxed) > 0);
 }
 
 #[test]
