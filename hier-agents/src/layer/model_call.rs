@@ -79,24 +79,21 @@ impl<'a, S, C> CallSite<'a, S, C> {
 #[derive(Clone, Debug)]
 pub(crate) struct OutputTool {
     pub(crate) shape: OutputSpec,
-    /// The tools of a request with the schema.
-    pub(crate) tools: Arc<[ToolSpec]>,
-    /// The tools of a request without the schema, including the tool that gives the answer.
-    pub(crate) all: Arc<[ToolSpec]>,
+    /// The tool that gives the answer.
+    pub(crate) tool: ToolSpec,
 }
 
 impl OutputTool {
-    /// Sets the schema or the answer tool, as this model requires. Keeps the tools if a layer has replaced them.
+    /// Replaces the answer tool by the schema, or the schema by the answer tool, if this model requires it. Keeps the
+    /// other tools, which a layer may have replaced.
     pub(crate) fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
-        let (from, to, output) = if model.native_output(&self.shape) {
-            (&self.all, &self.tools, Some(&self.shape))
-        } else {
-            (&self.tools, &self.all, None)
-        };
-        if Arc::ptr_eq(&request.tools, from) {
-            request.tools = to.clone();
+        let is_native = model.native_output(&self.shape);
+        if is_native == request.output.is_some() {
+            return;
         }
-        request.output = output.cloned();
+        let others = request.tools.iter().filter(|tool| tool.name != self.tool.name).cloned();
+        request.tools = others.chain((!is_native).then(|| self.tool.clone())).collect();
+        request.output = is_native.then(|| self.shape.clone());
     }
 }
 

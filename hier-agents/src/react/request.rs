@@ -83,9 +83,7 @@ where
         Some(tools) => messages.preceded_by(Some(tools.listing())),
         None => messages,
     };
-    let output =
-        output.map(|OutputTool { shape, tools, all }| OutputTool { shape, tools: extended(tools), all: extended(all) });
-    let tools = output.as_ref().map_or_else(|| extended(tools), |output| output.all.clone());
+    let tools = extended(tools);
     let deferred = access.provider().map(|search| search.deferred(agent.forced_tool())).unwrap_or_default();
     let request = ChatRequest { messages, tools, deferred, output: None, options: agent.options.clone() };
     let caller = ModelCaller {

@@ -104,10 +104,9 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         let system = system.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
         let conversation = base.agent_turn.with_drafts(&base.messages);
         let system = (!system.is_empty()).then(|| Message::system(system));
-        let (tools, all) = (&self.agent.specs, &self.agent.ending_specs);
         let output = self.agent.answer.as_ref();
-        let output = output.map(|answer| OutputTool { shape: answer.output(), tools: tools.clone(), all: all.clone() });
-        ModelQuestion { messages: conversation.preceded_by(system), tools: all.clone(), output }
+        let output = output.map(|answer| OutputTool { shape: answer.output(), tool: answer.tool() });
+        ModelQuestion { messages: conversation.preceded_by(system), tools: self.agent.ending_specs.clone(), output }
     }
 
     fn follow(&self, response: ChatResponse) -> Result<StepOutcome<S>, NodeError> {

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use hier_agents::layer::{Emails, Fallback, Redact};
+use hier_agents::layer::{Emails, Fallback, Layer, ModelCall, ModelReply, NextModel, Redact};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd};
+use hier_agents::{AgentBuilder, AgentEnd, ModelError, ToolSpec};
 use hier_core::graph::Retry;
+use hier_core::{Result, async_trait};
+use hier_testkit::ScriptedModel;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Moody, Try, heard};
+use crate::support::{Filing, call, offered};
 
 struct Desk {
     base: BaseContext,
@@ -136,4 +140,51 @@ async fn fallback_returns_the_error_of_the_last_model() {
     let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
     let error = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap_err();
     assert!(error.to_string().contains("`cheap` is unavailable: busy"), "{error}");
+}
+
+struct Court {
+    base: BaseContext,
+    cheap: ScriptedModel,
+}
+
+impl AsRef<BaseContext> for Court {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+graph! {
+    Judge<Filing, Court> = Agent { answer: artifact, layers: [OtherTool, Fallback(|court| &court.cheap)] }
+}
+
+/// Offers one more tool.
+struct OtherTool;
+
+#[async_trait]
+impl Layer<Filing, Court> for OtherTool {
+    async fn model_call(
+        &self,
+        mut call: ModelCall<'_, Filing, Court>,
+        next: NextModel<'_, Filing, Court>,
+    ) -> Result<ModelReply<Filing>> {
+        let (name, description) = ("other".to_owned(), String::new());
+        let other = ToolSpec { name, description, parameters: json!({"type": "object"}) };
+        call.request.tools = call.request.tools.iter().cloned().chain([other]).collect();
+        next.call(call).await
+    }
+}
+
+/// The fallback cannot be held to a schema. It gives the answer with a tool.
+#[tokio::test]
+async fn fallback_for_a_typed_answer_keeps_the_tools_of_a_layer() {
+    let busy = || ModelError::Unavailable { model: "smart".to_owned(), reason: "busy".to_owned(), source: None };
+    let smart = ScriptedModel::try_reacting(move |_| Err(busy())).native_output();
+    let cheap = ScriptedModel::new([call("final_answer", json!({"value": "right"}))]);
+    let court = Court { base: BaseContext::new(smart.clone()), cheap: cheap.clone() };
+    let out = Judge::compile().invoke(Filing::update().messages(Message::user("?"))).context(court).await.unwrap();
+    assert_eq!(out.state().artifact.as_deref(), Some("right"));
+    assert_eq!(
+        (offered(&smart, 0), offered(&cheap, 0)),
+        (vec!["other".into()], vec!["other".into(), "final_answer".into()])
+    );
 }
