@@ -27,4 +27,10 @@ impl CallCounters {
         *count = count.saturating_add(u64::from(is_left));
         is_left
     }
+
+    pub(super) fn decrement(&self, key: &str) {
+        if let Some(count) = lock(&self.0).get_mut(key) {
+            *count = count.saturating_sub(1);
+        }
+    }
 }

@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 
 use super::answers::{AnswerCounter, Answers};
+use super::counters::CallCounters;
 use super::model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
 use super::tool_call::{ToolReply, ToolUse};
 use super::{Layer, NextModel, NextTool, Verdict};
@@ -106,9 +107,13 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
         self.site.counters.map_or(self.stored, |counters| counters.get(&self.key, self.stored))
     }
 
-    /// Returns true if the count is below `most`. Increments the count of this process, if this process has one.
-    fn take_one(&self, most: u64) -> bool {
-        self.site.counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most))
+    /// Reserves one unit if the count is below `most`. The count of this process, if it has one, includes the unit until
+    /// the result is dropped.
+    fn reserve(&self, most: u64) -> Option<ReservedUnit<'a>> {
+        let counters = self.site.counters;
+        let is_left =
+            counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most));
+        is_left.then(|| ReservedUnit { counters, key: self.key.clone() })
     }
 
     /// Adds to the counters of this process, which parallel agents share.
@@ -121,6 +126,20 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
     fn write(self, more: u64) -> S::Update {
         let write = BaseState::channels().layer_counts.write::<S>(LayerCounts::from([(self.key, more)]));
         S::Update::from_writes(Writes::from_iter([write]))
+    }
+}
+
+/// A unit that a call in progress may use.
+struct ReservedUnit<'a> {
+    counters: Option<&'a CallCounters>,
+    key: String,
+}
+
+impl Drop for ReservedUnit<'_> {
+    fn drop(&mut self) {
+        if let Some(counters) = self.counters {
+            counters.decrement(&self.key);
+        }
     }
 }
 
@@ -153,22 +172,21 @@ where
         if let Some(most) = most_cost.filter(|most| cost.get() >= most.picodollars()) {
             return Ok(ModelReply::end(AgentLimit::Cost(most)));
         }
-        if let Some(most) = self.model_calls.filter(|most| !calls.take_one(*most)) {
-            return Ok(ModelReply::end(AgentLimit::ModelCalls(most)));
-        }
+        let _reserved = match self.model_calls.map(|most| calls.reserve(most).ok_or(most)).transpose() {
+            Ok(reserved) => reserved,
+            Err(most) => return Ok(ModelReply::end(AgentLimit::ModelCalls(most))),
+        };
         let (outer, inner) = (call.answers, AnswerCounter::default());
         let needs_cost = call.needs_cost || self.cost.is_some();
         let made = next.call(ModelCall { needs_cost, answers: &inner, ..call }).await;
         outer.add(inner.get());
         let mut reply = made?;
         let answers = answered(&reply, inner.get());
-        if self.model_calls.is_some() && answers.count > 0 {
-            // `take_one` has already counted one answer.
-            calls.add(answers.count - 1);
-            reply = reply.write(calls.write(answers.count));
-        }
-        let used =
-            [(tokens, self.tokens.map(|_| answers.tokens)), (cost, self.cost.map(|_| answers.cost.picodollars()))];
+        let used = [
+            (calls, self.model_calls.map(|_| answers.count)),
+            (tokens, self.tokens.map(|_| answers.tokens)),
+            (cost, self.cost.map(|_| answers.cost.picodollars())),
+        ];
         for (count, used) in used {
             if let Some(used) = used.filter(|used| *used > 0) {
                 count.add(used);

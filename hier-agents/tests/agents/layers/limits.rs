@@ -4,11 +4,13 @@ use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextMod
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, ChatResponse, Subagent, SubagentPolicy, Usage};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::Retry;
 use hier_core::state::Values;
 use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
+use super::{Moody, Try};
 use crate::support::{call, calls, finish, report};
 
 /// Looks something up.
@@ -50,6 +52,17 @@ async fn run_ends_at_its_limit_and_the_next_starts_at_zero() {
         );
         // The conversation can go on.
         assert_eq!(out.state().messages.last().unwrap().text(), "order 2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_requests_do_not_count() {
+    for limit in [Limit::new().model_calls(1), Limit::new().model_calls(2)] {
+        let desk = AgentBuilder::<BaseState>::new("desk").layer(Retry::attempts(3)).layer(Inherited::new(limit));
+        let desk = desk.compile().unwrap();
+        let model = Moody::new("m", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
+        let out = desk.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
+        assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Text), 3));
     }
 }
 
