@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
+use serde_json::Value;
 
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
 
@@ -352,10 +353,25 @@ pub(crate) fn summary_request(summary: &str, transcript: &str) -> String {
 pub(crate) fn result_alone(message: &Message) -> Message {
     let Body::Tool { content, name, .. } = &message.body else { return message.clone() };
     let of = name.as_deref().map_or_else(String::new, |name| format!(" of `{name}`"));
-    let note = Part::text(format!("[The result{of}, which was called earlier:]\n"));
-    let content = match content {
-        Content::Text(text) => Content::parts([note, Part::text(text)]).text().into(),
-        Content::Parts(parts) => Content::parts([note].into_iter().chain(parts.iter().cloned())),
-    };
+    let content = preceded(content, &format!("[The result{of}, which was called earlier:]"));
     Message { id: message.id.clone(), ..Message::user(content) }
+}
+
+/// Adds the new arguments to the result of a call that the operator has edited. The conversation contains the arguments
+/// that the model gave.
+pub(crate) fn edited(mut result: Message, args: &Value) -> Message {
+    if let Some(content) = result.content_mut() {
+        *content =
+            preceded(content, &format!("[The operator changed the arguments of this call to {args}. The result:]"));
+    }
+    result
+}
+
+fn preceded(content: &Content, note: &str) -> Content {
+    match content {
+        Content::Text(text) => Content::Text(format!("{note}\n{text}")),
+        Content::Parts(parts) => {
+            Content::parts([Part::text(format!("{note}\n"))].into_iter().chain(parts.iter().cloned()))
+        }
+    }
 }

@@ -10,10 +10,11 @@ use crate::layer::{
     unite_writes,
 };
 use crate::redaction::Redactor;
+use crate::state::added::added_messages;
 use crate::tool::errors::ToolErrors;
 use crate::tool::{Tool, ToolOutput};
 use crate::{coercion, prompts};
-use hier_checkpoint::message::{Messages, ToolCall};
+use hier_checkpoint::message::{Message, Messages, ToolCall};
 use hier_checkpoint::panics;
 use hier_core::NodeError;
 use hier_core::checkpoint::codec;
@@ -74,6 +75,21 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
         let writes = std::iter::once(result).chain(std::mem::take(&mut command.writes)).collect();
         Ok(command.with_writes(writes))
     }
+
+    /// Adds the arguments of a call to its result, because the operator has changed them.
+    fn edited(&self, mut command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
+        let mut writes = Writes::new();
+        for write in std::mem::take(&mut command.writes) {
+            let Some(messages) = added_messages(&write, self.channel)? else {
+                writes.push(write);
+                continue;
+            };
+            let is_result = |message: &Message| message.tool_call_id() == Some(&call.id);
+            let edit = |message| if is_result(&message) { prompts::edited(message, &call.args) } else { message };
+            writes.push((self.write_messages)(messages.iter().cloned().map(edit).collect()));
+        }
+        Ok(command.with_writes(writes))
+    }
 }
 
 impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
@@ -118,7 +134,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         // second approval is requested.
         let args = approved.args.clone();
         match self.check(approved, task).await? {
-            Ok(call) => self.call_approved(tool, &call, task).await,
+            Ok(call) => self.edited(self.call_approved(tool, &call, task).await?, &call),
             Err(reason) => Ok(self
                 .refuse(&call, &format!("the operator changed the arguments to {args}, which were refused: {reason}"))),
         }

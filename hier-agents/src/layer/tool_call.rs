@@ -5,12 +5,12 @@ use std::fmt;
 
 use super::model_call::CallSite;
 use super::writes::LayerWrites;
+use crate::state::added::added_messages;
 use crate::tool::ToolOutput;
 use hier_checkpoint::message::{Content, Message, Messages, ToolCall};
 use hier_core::NodeError;
-use hier_core::checkpoint::codec;
 use hier_core::graph::Command;
-use hier_core::state::{ChannelWrite, Update, Values, Writes};
+use hier_core::state::{Update, Values, Writes};
 
 /// A checked and approved tool call that passes through layers. A layer that passes the call on several times must
 /// clone it.
@@ -154,15 +154,4 @@ impl<S: Values> ToolReply<S> {
         };
         (output, self.writes)
     }
-}
-
-/// Returns the messages that a write adds to this channel, or `None` for other writes.
-fn added_messages(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, NodeError> {
-    if write.name() != channel || write.is_overwrite() {
-        return Ok(None);
-    }
-    let Some(written) = write.stored() else { return Ok(None) };
-    let mut bytes = Vec::new();
-    written.encode(&mut bytes)?;
-    Ok(Some(codec::decode(&bytes)?))
 }

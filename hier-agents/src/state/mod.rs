@@ -17,6 +17,7 @@ macro_rules! from_pairs {
     };
 }
 
+pub(crate) mod added;
 pub(super) mod background;
 pub(super) mod base;
 pub(super) mod budget;

@@ -142,16 +142,20 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
 
 #[tokio::test]
 async fn approved_call_is_made_after_a_resume() {
-    let (end, _) = answered(Approval::Approve).await;
+    let (end, last) = answered(Approval::Approve).await;
     assert_eq!(end.findings, ["paid 10"]);
+    assert!(last.iter().any(|text| text == "Done."), "{last:?}");
     assert_eq!(end.base.current_agent_report, "done");
     assert_eq!(end.base.subagent_stack.depth(), 0);
 }
 
 #[tokio::test]
 async fn edited_call_is_made_with_its_edits() {
-    let (end, _) = answered(Approval::Edit { args: json!({"amount": 3}) }).await;
+    let (end, last) = answered(Approval::Edit { args: json!({"amount": 3}) }).await;
     assert_eq!(end.findings, ["paid 3"]);
+    // The model has asked for 10.
+    let noted = "[The operator changed the arguments of this call to {\"amount\":3}. The result:]\nDone.";
+    assert!(last.iter().any(|text| text == noted), "{last:?}");
 }
 
 #[tokio::test]
