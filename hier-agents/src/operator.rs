@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::model::ToolSpec;
 use crate::prompts;
 use crate::schema::ToolSchema;
+use crate::state::added::added_messages;
 use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::client::call_of_question;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
-use hier_checkpoint::message::{Message, ToolCall};
+use hier_checkpoint::message::{Message, Messages, ToolCall};
 use hier_core::graph::{Command, Task};
-use hier_core::state::{Contains, State, Values};
+use hier_core::state::{Contains, State, Values, Writes};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
 
 /// The question with which an agent asks its operator, a person, to approve a tool call.
@@ -41,9 +42,24 @@ impl DeclaredQuestion for ApprovalRequest {
     }
 }
 
-/// Creates the result of a call that has no result when a new input arrives. `withdrawn` contains the questions that
-/// the input has withdrawn.
-pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
+/// Creates results for calls that have no result when a new input arrives, except for calls whose result is in the
+/// input. `withdrawn` contains the questions that the input has withdrawn. `channel` is the name of the conversation.
+pub(crate) fn results_of_left_calls<S: Values>(
+    open: Vec<&ToolCall>,
+    withdrawn: &[Value],
+    input: &Writes<S>,
+    channel: &str,
+) -> Vec<Message> {
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let added = input.iter().filter_map(|write| added_messages(write, channel).ok().flatten());
+    let given: Messages = added.flat_map(|messages| messages.iter().cloned().collect::<Vec<_>>()).collect();
+    let is_given = |call: &ToolCall| given.iter().any(|message| message.tool_call_id() == Some(&call.id));
+    open.into_iter().filter(|call| !is_given(call)).map(|call| result_of_left_call(call, withdrawn)).collect()
+}
+
+fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let is_same = |other: &ToolCall| other.id == call.id && other.name == call.name;
     let mut reasons = withdrawn.iter().filter_map(|question| match ApprovalRequest::deserialize(question) {
         Ok(request) => is_same(&request.call).then_some(prompts::WITHDRAWN),
@@ -59,7 +75,7 @@ pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Messa
 pub enum Approval {
     /// The agent makes the call unchanged.
     Approve,
-    /// The agent makes the call with these arguments instead.
+    /// The agent makes the call with these arguments instead. Its model receives them with the result.
     Edit {
         /// The new arguments. Must be a JSON object.
         args: Value,

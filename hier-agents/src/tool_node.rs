@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::tool::ToolCaller;
 use crate::layer::{CallLayers, InheritedLayers, StateProjection};
-use crate::operator::result_of_left_call;
+use crate::operator::results_of_left_calls;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::tool::approval::ApprovalRule;
@@ -19,7 +19,7 @@ use crate::tool::errors::ToolErrors;
 use crate::tool::requested::AnsweredTool;
 use crate::tool::toolset::Toolset;
 use crate::tool::{NamedTool, Tool};
-use hier_checkpoint::message::{Message, ToolCall};
+use hier_checkpoint::message::ToolCall;
 use hier_core::Run;
 use hier_core::graph::Output;
 use hier_core::graph::{Command, CompiledGraph, Hooks, NodeDef, Parts, Routing, Task};
@@ -195,11 +195,11 @@ where
 }
 
 /// Writes a result for each call that has no result when a new input arrives.
-fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
+fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>) -> Writes<S> {
     let mut writes = Writes::new();
     let Some(withdrawn) = withdrawn else { return writes };
     let open = state.conversation().open_calls();
-    let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
+    let left = results_of_left_calls(open, withdrawn, input, S::CHANNEL);
     if !left.is_empty() {
         writes.push(S::said(left.into()));
     }

@@ -18,7 +18,7 @@ use crate::state::context::AgentContext;
 use hier_core::BuildError;
 use hier_core::graph::{CompiledGraph, Parts};
 use hier_core::internals::{Enter, Hooks, SpecRef};
-use hier_core::state::{Contains, State, Values};
+use hier_core::state::{Contains, State, Values, Writes};
 
 impl<S, C> AgentBuilder<S, C>
 where
@@ -146,7 +146,9 @@ where
                 Arc::new(InheritedLayers::extended(outer, &inherited, context))
             })
         });
-        let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>| agent.prepare(state, withdrawn));
+        let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>| {
+            agent.prepare(state, withdrawn, input)
+        });
         let hooks = Hooks::made(layers, scope, prepare);
         let hooks = if detached.has_detached() { hooks.detached(detached) } else { hooks };
         Parts::made(spec, code, hooks).agent()

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::agent::AgentDef;
-use crate::operator::result_of_left_call;
+use crate::operator::results_of_left_calls;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
@@ -19,7 +19,7 @@ pub(super) const SYSTEM_ID: &str = "system:";
 impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
     /// Begins a turn in this state. `withdrawn` contains the questions that the input withdraws, if the run has a
     /// thread. Writes only changes.
-    pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
+    pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
         let is_called = base.current_tool_call.is_some();
         let mut writes = Writes::new();
@@ -30,7 +30,7 @@ impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
             if let Some(withdrawn) = withdrawn {
                 // The results are written before the input, so that they directly follow their calls.
                 let open = base.messages.open_calls();
-                let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
+                let left = results_of_left_calls(open, withdrawn, input, channels.messages.name());
                 if !left.is_empty() {
                     writes.push(channels.messages.write::<S>(left));
                 }

@@ -5,11 +5,12 @@ use hier_agents::prelude::*;
 use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::message::ToolCall;
 use hier_core::state::wants_tools;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-use crate::support::{Filing, FilingUpdate, call, finish};
+use crate::support::{Filing, FilingUpdate, call, calls, finish};
 
 type Compiled = CompiledGraph<Filing, BaseContext>;
 
@@ -101,6 +102,35 @@ async fn later_requests_report_calls_that_were_not_made() {
                     assert_eq!(received, "No result: this call was not made, or has not ended.", "{kind}");
                 }
             }
+        }
+    }
+}
+
+/// A client can send the results of open calls together with the next message, as LangGraph's chat user interfaces do.
+#[tokio::test]
+async fn result_in_the_input_is_the_only_result() {
+    let kinds: [(&str, Compiled, Message); 3] = [
+        ("chat", Chat::compile(), Message::assistant("Paid.")),
+        ("desk", Desk::compile_as_root(), finish("paid")),
+        ("own", Own::compile(), Message::assistant("Paid.")),
+    ];
+    for (kind, graph, end) in kinds {
+        let pays = calls([("pay", json!({"eur": 9})), ("pay", json!({"eur": 8}))]);
+        let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new([pays.clone(), end]));
+        let context = || BaseContext::new(model.clone());
+        let _ =
+            graph.invoke(Filing::update().messages(Message::user("pay"))).thread("t").context(context()).await.unwrap();
+        let [cash, other] = pays.tool_calls() else { panic!("{pays:?}") };
+        let input = Filing::update().messages([Message::tool(cash, "paid in cash"), Message::user("thanks")]);
+        let out = graph.invoke(input).thread("t").context(context()).await.unwrap();
+        for messages in [&out.state().base.messages, &model.requests()[1].messages] {
+            let results = |call: &ToolCall| -> Vec<String> {
+                let of_call = messages.iter().filter(|message| message.tool_call_id() == Some(&call.id));
+                of_call.map(Message::text).collect()
+            };
+            assert_eq!(results(cash), ["paid in cash"], "{kind}");
+            assert!(matches!(&results(other)[..], [left] if left.starts_with("Error: not made")), "{kind}");
+            assert!(!messages.iter().any(|message| message.text().contains("was called earlier")), "{kind}");
         }
     }
 }

@@ -109,8 +109,8 @@ impl<S: Values, C> Program<S, C> {
             return self.hooks.mark_input.clone().or(prepare);
         };
         let (mark, prepare) = (mark.clone(), prepare.clone());
-        Some(Arc::new(move |state, withdrawn| {
-            mark(state, withdrawn).into_iter().chain(prepare(state, withdrawn)).collect()
+        Some(Arc::new(move |state, withdrawn, input| {
+            mark(state, withdrawn, input).into_iter().chain(prepare(state, withdrawn, input)).collect()
         }))
     }
 

@@ -13,8 +13,9 @@ use crate::state::{Values, Writes};
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
 /// A function that returns the writes that a graph makes before it applies a new input. It receives the state before
-/// the input. For a stored thread, it also receives the values of the open questions that the input withdraws.
-pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>) -> Writes<S> + Send + Sync>;
+/// the input, and the input. For a stored thread, it also receives the values of the open questions that the input
+/// withdraws.
+pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>, &Writes<S>) -> Writes<S> + Send + Sync>;
 
 /// A function that makes the [`Scope`] that a graph passes to its subgraphs. The engine calls it when a run of the
 /// graph begins. The function receives the scope that the graph itself got from its outer graph, and the context of the

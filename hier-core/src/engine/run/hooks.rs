@@ -68,7 +68,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// `on_entry`, in this order.
     pub(super) async fn enter_graph(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let input = match self.task.graph.prepare() {
-            Some(prepare) => prepare(&self.task.state, self.withdrawn.as_deref()).into_iter().chain(input).collect(),
+            Some(prepare) => {
+                prepare(&self.task.state, self.withdrawn.as_deref(), &input).into_iter().chain(input).collect()
+            }
             None => input,
         };
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
