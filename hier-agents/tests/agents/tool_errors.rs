@@ -93,3 +93,23 @@ async fn reported_tool_error_omits_the_tool_name() {
     assert!(received.iter().any(|text| text.ends_with("the printer is out of paper")), "{received:?}");
     assert!(!received.iter().any(|text| text.contains("tool `refuse`")), "{received:?}");
 }
+
+graph! { Chooses<Filing> = Agent { tools: [leave] } }
+graph! { Reports<Filing> = ReactGraph { tools: [leave] } }
+
+/// Wants to end the agent.
+#[tool]
+async fn leave() -> Command<Filing> {
+    Command::new().goto(END)
+}
+
+/// The nodes of an agent cannot declare targets, so the error names another way.
+#[tokio::test]
+async fn tool_of_an_agent_cannot_choose_a_node() {
+    for agent in [Chooses::compile(), Reports::compile_as_root()] {
+        let model = ScriptedModel::new([call("leave", json!({}))]);
+        let error = agent.invoke(Filing::update()).context(BaseContext::new(model)).await.unwrap_err().to_string();
+        assert!(error.contains("the tool `leave` returned a command with a target, but the agent `"), "{error}");
+        assert!(error.ends_with("add `.parent()` to the command to go to a node of the outer graph"), "{error}");
+    }
+}

@@ -39,13 +39,27 @@ where
         projection: StateProjection::of_agent(),
     };
     Ok(match agent.callee(&call.name) {
-        Callee::Tool(number) => caller.call_tool(&*agent.tools[number], call, task).await?,
+        Callee::Tool(number) => {
+            let tool = call.name.clone();
+            let command = caller.call_tool(&*agent.tools[number], call, task).await?;
+            if command.has_targets() && !command.is_for_parent() {
+                return Err(target_refused(&tool, &agent.name));
+            }
+            command
+        }
         Callee::Subagent(number) => {
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             add(prompts::refusal(&call, &mistake))
         }
         Callee::Other => return Box::pin(call_other(agent, &caller, call, task)).await,
     })
+}
+
+fn target_refused(tool: &str, agent: &str) -> NodeError {
+    NodeError::permanent(format!(
+        "the tool `{tool}` returned a command with a target, but the agent `{agent}` continues with its model: return only \
+         an update, or add `.parent()` to the command to go to a node of the outer graph"
+    ))
 }
 
 /// Makes a call of a built-in tool or of a tool of a toolset. Refuses a call of an unknown tool.
