@@ -42,8 +42,7 @@ pub enum PartialStepEnd {
 pub struct StoppedClock {
     /// The time since 1970-01-01 UTC.
     pub since_1970: Duration,
-    /// The node field of the UUIDs. Use a different value for each namespace, so that two namespaces never make the
-    /// same id.
+    /// The node field of the UUIDs. Use a different value for each namespace, so that ids differ between namespaces.
     pub node: [u8; 6],
 }
 

@@ -36,8 +36,7 @@ where
         depth: 1 + G::DEPTH,
         asks_model: G::ASKS_MODEL,
         flow: G::FLOW,
-        // A graph without the conversation shares single channels. The labels of the text in these channels are not
-        // known.
+        // A graph without the conversation shares single channels. The labels of their texts are not known.
         trust: if <G::State as State>::CHANNELS.contains(hier_spec::trust::CONVERSATION) {
             G::TRUST
         } else {

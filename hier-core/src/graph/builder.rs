@@ -201,8 +201,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the nodes that the commands of a node may choose as targets. A second call for the same node replaces
-    /// the first.
+    /// Declares the nodes that the commands of a node may choose as targets. A second call replaces the first.
     pub fn goto<P: Into<EdgeEnd>>(mut self, node: &str, targets: impl IntoIterator<Item = P>) -> Self {
         let targets = targets.into_iter().map(Into::into).collect();
         self.draft.gotos.push((node.to_owned(), targets));

@@ -57,8 +57,7 @@ pub struct Driven<O> {
     pub outcome: Result<Outcome<O>, RunError>,
 }
 
-/// A handle of a sweeper that runs in the background. Dropping the handle stops the sweeper and cancels the sweeper's
-/// runs.
+/// A handle of a sweeper that runs in the background. Dropping it stops the sweeper and cancels its runs.
 #[derive(Debug)]
 pub struct SweepHandle {
     _task: AbortOnDropHandle<()>,

@@ -41,8 +41,7 @@ impl Pending {
         Ok(effect)
     }
 
-    /// The writes and the routing of each command, in order. The routing is stored after the writes and has their
-    /// version.
+    /// The writes and the routing of each command, in order. The routing follows the writes and has their version.
     fn commands(&self) -> Result<Vec<(Vec<&PendingWrite>, RoutingRecord)>, CodecError> {
         let mut stored: Vec<&PendingWrite> = self.caller_writes().collect();
         stored.retain(|write| write.slot >= 0 && &*write.channel != RESUME);

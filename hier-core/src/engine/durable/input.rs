@@ -17,8 +17,7 @@ const REFERENCE: u8 = 254;
 /// Values up to this size are stored twice, because a reference would save little.
 const SHORT: usize = 64;
 
-/// Replaces long values of an input by references to the checkpoint of its superstep, if that checkpoint stores them,
-/// too.
+/// Replaces long values of an input by references to the checkpoint of its superstep, if that checkpoint stores them.
 pub(in crate::engine) fn shorten(input: &mut WriteRecord, step: &WriteRecord) {
     let (
         WriteRecord::Checkpoint { checkpoint, pieces, .. },

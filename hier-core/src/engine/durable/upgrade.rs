@@ -167,8 +167,7 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         recorded.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
-    /// Converts a write that was stored under this rule. Usually returns one write, but a migration may split a
-    /// channel.
+    /// Converts a write that was stored under this rule. A migration may split a channel into several writes.
     pub(in crate::engine) fn write(
         &self,
         rule: WriteRule<'_>,
@@ -223,8 +222,7 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         Ok(destinations)
     }
 
-    /// Reads a Send. The payload for a subgraph is a state. Its version is not stored, so it is the version of the
-    /// record.
+    /// Reads a Send. The payload for a subgraph is a state. Its version is that of the record.
     pub(in crate::engine) fn send(
         &self,
         version: Option<u32>,

@@ -126,8 +126,7 @@ impl Committer {
         std::mem::take(&mut lock(&self.held))
     }
 
-    /// Sets the record that is stored before the lease is released, even if the run is dropped. It replaces an earlier
-    /// record.
+    /// Sets the record that is stored before the lease is released, even if the run is dropped. Replaces an earlier one.
     pub(crate) fn store_at_release(&self, record: Option<WriteRecord>) {
         *lock(&self.at_release) = record;
     }

@@ -11,8 +11,7 @@ use super::saver::Saver;
 use crate::checkpoint::{Lease, SaverError};
 use crate::sync::lock;
 
-/// A task that renews the lease of a run, even while a node blocks the thread of the run. Dropping this value aborts
-/// the task.
+/// A task that renews the lease of a run, even while a node blocks the thread of the run. A drop aborts the task.
 pub(crate) struct Renewal {
     task: AbortOnDropHandle<SaverError>,
     kept: Arc<Mutex<RenewalState>>,

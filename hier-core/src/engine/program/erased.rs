@@ -12,8 +12,7 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::QuestionType;
 
-/// A graph without its types. Callers use it to read and update threads. Each `config` must have the namespace of this
-/// graph.
+/// A graph without its types, to read and update threads. Each `config` must have the namespace of this graph.
 pub trait ErasedGraph: Send + Sync {
     /// Returns the name of the graph.
     fn name(&self) -> &str;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{Run, RunShared};
 
 impl<C> Run<C> {
-    /// Returns a copy of this run whose context is the value that `part` returns. `part` receives the context of this
-    /// run.
+    /// Returns a copy of this run whose context is the value that `part` returns. `part` receives this run's context.
     #[doc(hidden)]
     pub fn narrowed<D>(&self, part: impl FnOnce(&C) -> D) -> Run<D> {
         self.in_context(Arc::new(part(&self.shared.context)))

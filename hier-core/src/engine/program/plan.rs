@@ -29,8 +29,7 @@ pub(crate) struct Exit {
     pub(crate) joins: Vec<(usize, usize)>,
     /// The numbers of the node's routes in the spec.
     pub(crate) routes: Vec<usize>,
-    /// True if the node is neither a source nor a target of a join, and the graph has no deferred nodes. Most nodes are
-    /// plain.
+    /// True if the node is neither a source nor a target of a join, and the graph has no deferred nodes. Most are.
     pub(crate) plain: bool,
 }
 

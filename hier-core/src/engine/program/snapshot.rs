@@ -18,8 +18,7 @@ pub type StateSnapshot<S> = SnapshotOf<S, <S as Values>::Update>;
 /// A task of a [`StateSnapshot`].
 pub type TaskSnapshot<S> = SnapshotTask<<S as Values>::Update>;
 
-/// A thread at one moment, with JSON values. In its serialized form, a configuration consists of thread, namespace and
-/// checkpoint.
+/// A thread at one moment, with JSON values. Serialized, a configuration consists of thread, namespace and checkpoint.
 pub type DynSnapshot = SnapshotOf<Value, Value>;
 
 /// A task of a [`DynSnapshot`].

@@ -270,8 +270,7 @@ impl<C> Run<C> {
     /// # let _ = correct;
     /// ```
     ///
-    /// The `on_error` handler of a node has a different key than the node. Without a checkpointer, a task has a new key
-    /// in each run.
+    /// The `on_error` handler of a node has a different key than the node. Without a checkpointer, keys differ per run.
     pub fn idempotency_key(&self) -> String {
         // The key contains the thread, so it depends on the configuration.
         let _ = self.config();

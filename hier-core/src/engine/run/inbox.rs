@@ -13,8 +13,7 @@ use crate::state::{Values, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Writes the waiting messages to the inbox channel, and returns their ids. The commit of the superstep must take
-    /// these messages. After the last superstep, messages wait for the next run. If this fails, the state does not
-    /// change.
+    /// these messages. After the last superstep, messages wait for the next run. A failure does not change the state.
     pub(super) async fn drain_inbox(&mut self) -> Result<Vec<Uuid>, RunError> {
         match self.task.graph.inbox {
             Some(channel) if !self.is_child() && !self.position.is_over() => Box::pin(self.drain_into(channel)).await,

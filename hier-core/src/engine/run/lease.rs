@@ -56,8 +56,7 @@ pub(super) async fn claim_for<S: Values, C: GraphContext>(
         Input::Command(_) => WhenRunning::Reject,
     };
     let committer = claim(saver, &root.config, when_running, graph.plan.graph()).await?;
-    // Checks again under the lease. Before the claim, another run may have moved the thread away from the addressed
-    // subgraph.
+    // Checks again under the lease. Before the claim, another run may have moved the thread away.
     if let Some(addressed) = &root.addressed
         && let Err(refused) = line::root_config(graph.plan.graph(), &committer.saver, addressed, input).await
     {

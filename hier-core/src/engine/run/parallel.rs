@@ -148,8 +148,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(known)
     }
 
-    /// Refuses several calls of a subgraph with checkpoints per thread in one superstep, because the calls would share
-    /// one state.
+    /// Refuses several calls of a subgraph with checkpoints per thread in one superstep. They would share one state.
     pub(super) fn check_calls(&self, step: &StepTasks) -> Result<(), RunError> {
         let graph = &*self.task.graph;
         let is_per_thread =

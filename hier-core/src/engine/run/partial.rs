@@ -17,8 +17,7 @@ pub(super) fn paused() -> GraphEnd {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Returns the part of the open superstep that this run executes. Returns `None` if the policy does not limit the
-    /// run.
+    /// Returns the part of the open superstep that this run executes. Returns `None` if the policy sets no limit.
     pub(super) fn partial_step(&self) -> Option<PartialStep> {
         self.step_policy()?.partial_step(&self.task.run.shared.namespace)
     }

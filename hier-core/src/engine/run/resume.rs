@@ -111,8 +111,7 @@ fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Makes the next checkpoint store all values, because the state does not begin with the initial values of the
-    /// graph.
+    /// Makes the next checkpoint store all values, because the state does not begin with initial values.
     fn store_whole_state(&mut self) {
         self.position.store_again(self.task.graph.channels.len());
     }

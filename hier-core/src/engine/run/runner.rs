@@ -245,8 +245,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             return Some(self.break_at(StopReason::Before(self.next())));
         }
         if let Some(policy) = self.step_policy().filter(|policy| policy.pause(self.is_child())) {
-            // If the policy runs the tasks elsewhere, it learns the tasks here. Otherwise it would need a further run
-            // to find them.
+            // If the policy runs the tasks elsewhere, it learns the tasks here. Otherwise it would need another run.
             if self.resumed.is_none() {
                 self.offer_next_step(&**policy);
             }

@@ -329,8 +329,7 @@ impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
     }
 }
 
-/// The background runs that a graph and its subgraphs have started. They stop when the graph ends, or when a timeout
-/// drops it.
+/// The background runs that a graph and its subgraphs have started. They stop when the graph ends or is dropped.
 struct StartedInBackground<D>(Arc<RunShared<D>>);
 
 impl<D> Drop for StartedInBackground<D> {

@@ -344,8 +344,7 @@ impl<S: Values> Position<S> {
         self.among = newest;
     }
 
-    /// Follows the edges and commands of applied tasks. The caller then follows the routes and ends the superstep of
-    /// the frontier.
+    /// Follows the edges and commands of applied tasks. The caller then follows the routes and ends the superstep.
     fn lead(&mut self, plan: &Plan, tasks: &mut [Applied<S>]) {
         self.clear_sends();
         for task in path_order(tasks) {

@@ -284,8 +284,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// Applies updates as results of their nodes, and follows the edges of these nodes. Drops the rest of the next
-    /// superstep.
+    /// Applies updates as results of their nodes, and follows the edges of these nodes. Drops the other next tasks.
     fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let graph = self.reader.graph;
         let plan = &graph.plan;

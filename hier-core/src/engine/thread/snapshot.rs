@@ -118,8 +118,7 @@ pub(crate) async fn history<S: Values, C: GraphContext>(
     Ok(list)
 }
 
-/// Adds the values of shared channels that the subgraph has not written. Takes them from the checkpoints of the outer
-/// graphs.
+/// Adds the values of shared channels that the subgraph has not written. They come from the checkpoints of outer graphs.
 pub(in crate::engine) async fn inherited<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
