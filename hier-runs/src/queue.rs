@@ -137,9 +137,9 @@ impl Queue {
             output: None,
             number,
         };
-        self.thread.metadata.insert("graph_id".to_owned(), run.graph.clone().into());
-        if let Some(assistant) = &run.assistant {
-            self.thread.metadata.insert("assistant_id".to_owned(), assistant.clone().into());
+        // A run of the wrong graph fails, and must not change the graph of the thread.
+        if !self.thread.metadata.contains_key("graph_id") {
+            name_graph(&mut self.thread, &run);
         }
         self.thread.updated = now;
         self.live.push(run.clone());
@@ -164,7 +164,7 @@ impl Queue {
             }
             let mut end = RunEnd::new(*id, RunStatus::Interrupted);
             end.rollback = action == Cancel::Rollback;
-            cancelled.extend(self.end_at(place, end, now));
+            cancelled.extend(self.end_at(place, end, None, now));
         }
         cancelled
     }
@@ -213,7 +213,9 @@ impl Queue {
     /// Applies the changes of the lease holder, except for the records, which stay in `settlement`.
     pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
+        let mut due = None;
         if let Some(index) = settlement.index.take() {
+            due = index.due;
             self.thread.take(index, now);
         }
         // The first records of a run contain its input.
@@ -223,6 +225,9 @@ impl Queue {
         {
             run.entered |= enters;
             run.undoable |= keeps;
+            if run.entered {
+                name_graph(&mut self.thread, run);
+            }
             let id = run.id;
             self.touch(id);
         }
@@ -236,7 +241,7 @@ impl Queue {
         if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
             let place = place.ok_or(RunsError::NoRun { run: end.run })?;
-            self.end_at(place, end, now);
+            self.end_at(place, end, due, now);
         }
         Ok(())
     }
@@ -248,7 +253,8 @@ impl Queue {
         Ok(())
     }
 
-    fn end_at(&mut self, place: usize, end: RunEnd, now: SystemTime) -> Option<Run> {
+    /// Ends a run. `due` is the time at which a timer continues the thread.
+    fn end_at(&mut self, place: usize, end: RunEnd, due: Option<SystemTime>, now: SystemTime) -> Option<Run> {
         if place >= self.live.len() {
             return None;
         }
@@ -257,8 +263,16 @@ impl Queue {
         (run.updated, run.ended) = (now, Some(now));
         self.thread.updated = now;
         self.thread.free_since = Some(now);
-        if run.temporary && self.thread.temporary {
-            self.thread.time_to_live = Some(LINGERS);
+        if run.status == RunStatus::Success {
+            // A graph that stores its checkpoints elsewhere has stored no records here.
+            name_graph(&mut self.thread, &run);
+        }
+        if self.thread.temporary {
+            let waits = due.and_then(|due| due.duration_since(now).ok()).unwrap_or_default();
+            let lives = LINGERS.saturating_add(waits);
+            if run.temporary || self.thread.time_to_live.is_some_and(|set| set < lives) {
+                self.thread.time_to_live = Some(lives);
+            }
         }
         let body = LogEvent::End { status: run.status, error: run.error.clone(), rollback: end.rollback };
         self.change.events.push(NewEvent::new(run.id, body));
@@ -297,6 +311,14 @@ impl Queue {
         let first = at_once.into_iter().chain(later).min_by_key(|(time, run)| (*time, run.number))?;
         // At that time, an older run with a delay may be due as well. It is then the first.
         Some((first.0, graph_of(self.head(None, first.0).unwrap_or(first.1))))
+    }
+}
+
+/// Names the graph and the assistant of a run in the metadata of its thread.
+fn name_graph(thread: &mut ThreadRow, run: &Run) {
+    thread.metadata.insert("graph_id".to_owned(), run.graph.clone().into());
+    if let Some(assistant) = &run.assistant {
+        thread.metadata.insert("assistant_id".to_owned(), assistant.clone().into());
     }
 }
 

@@ -15,7 +15,7 @@ use super::status::ThreadStatus;
 pub struct ThreadRow {
     /// The id.
     pub id: String,
-    /// The metadata from callers, and the `graph_id` and `assistant_id` of the last run.
+    /// The metadata from callers, and the `graph_id` and `assistant_id` of the last run that has changed the thread.
     pub metadata: Map<String, Value>,
     /// The status. [`ThreadStatus::Busy`] while a run has not ended.
     pub status: ThreadStatus,
@@ -47,8 +47,8 @@ pub struct ThreadRow {
     pub event_bytes: u64,
     /// The time at which the latest ended run of the thread ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
-    /// True if the thread was created for one run. The thread expires one minute after the run has ended. A search
-    /// finds the thread only by its id.
+    /// True if the thread was created for one run. The thread expires one minute after the run has ended, or one minute
+    /// after the timer for which the run waits. A search finds the thread only by its id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -83,7 +83,9 @@ impl ThreadRow {
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
         metadata.extend(to.metadata);
-        let new = NewThread { time_to_live: to.time_to_live.or(self.time_to_live), metadata, ..NewThread::new(to.id) };
+        // A temporary thread expires soon, but its copy does not.
+        let time_to_live = to.time_to_live.or(self.time_to_live.filter(|_| !self.temporary));
+        let new = NewThread { time_to_live, metadata, ..NewThread::new(to.id) };
         Self {
             status: self.settled,
             settled: self.settled,
@@ -178,6 +180,9 @@ pub struct ThreadIndex {
     pub metadata: Map<String, Value>,
     /// The configuration of the run. `None` keeps the existing configuration.
     pub config: Option<Map<String, Value>>,
+    /// The time at which a timer or a deadline continues the thread, or `None` if no time does. A temporary thread is
+    /// kept until then.
+    pub due: Option<SystemTime>,
 }
 
 impl ThreadIndex {

@@ -155,17 +155,18 @@ fn resuming_run(
     config: serde_json::Map<String, Value>,
     in_vain: usize,
 ) -> NewRun {
-    let (mut request, mut metadata, mut assistant) = (Request::default(), None, None);
+    let (mut request, mut metadata, mut assistant, mut temporary) = (Request::default(), None, None, false);
     request.config = config;
     if let Some(last) = last {
         (request, metadata, assistant) = (last.request, Some(last.metadata), last.assistant);
+        temporary = last.temporary;
         (request.input, request.command, request.checkpoint) = (Value::Null, None, None);
         request.checkpoint_ns.clear();
     }
     request.detached = background::outer_of(&due.thread).is_some();
     let mut new = NewRun::new(&*due.thread, graph, request);
     new.id = Some(run_id(due, in_vain));
-    new.assistant = assistant;
+    (new.assistant, new.temporary) = (assistant, temporary);
     new.metadata = metadata.unwrap_or_default();
     new.metadata.insert(WOKEN.to_owned(), true.into());
     new.multitask_strategy = MultitaskStrategy::Reject;

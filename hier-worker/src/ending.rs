@@ -143,8 +143,14 @@ fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {
     let values = outcome.into_state();
     let output = json!({ "values": values, "interrupts": asked.iter().map(question_json).collect::<Vec<_>>() });
     let mut index = ThreadIndex::new(status).values(values);
-    index.interrupts = interrupts(&asked);
+    note_questions(&mut index, &asked);
     (index, RunEnd::new(run.id, RunStatus::Success).output(output))
+}
+
+/// Writes the open questions of a thread into its row.
+fn note_questions(index: &mut ThreadIndex, asked: &[Question]) {
+    index.interrupts = interrupts(asked);
+    index.due = asked.iter().filter(|question| !question.answered).filter_map(|question| question.due).min();
 }
 
 /// Formats a question for the output of a run. A question of the root graph has no namespace.
@@ -186,13 +192,30 @@ async fn index_of(
         Some(snapshot) => {
             let waits = status == ThreadStatus::Idle && !snapshot.is_finished();
             let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { status });
-            index.interrupts = interrupts(&snapshot.questions);
+            note_questions(&mut index, &snapshot.questions);
             index.values = snapshot.checkpoint.map(|_| snapshot.values);
             index
         }
-        None => ThreadIndex::new(status),
+        None => unread_index(shared, run, status).await,
     };
     index.error = error;
+    index
+}
+
+/// Returns the new row of a thread that the graph of the run cannot read, for example because the thread belongs to
+/// another graph. A run that has stored nothing leaves the questions of the thread open.
+async fn unread_index(shared: &WorkerContext, run: &Run, status: ThreadStatus) -> ThreadIndex {
+    let mut index = ThreadIndex::new(status);
+    let has_stored = !matches!(shared.store.run(run.id).await, Ok(Some(row)) if !row.entered);
+    if run.request.detached || has_stored {
+        return index;
+    }
+    if let Ok(Some(before)) = shared.store.thread(&run.thread).await {
+        index.interrupts = before.interrupts;
+        if before.settled == ThreadStatus::Interrupted {
+            index.status = before.settled;
+        }
+    }
     index
 }
 
@@ -214,7 +237,7 @@ async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Resu
     };
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
-    index.interrupts = interrupts(&snapshot.questions);
+    note_questions(&mut index, &snapshot.questions);
     // Without a checkpoint, the values in the row stay the same, because a run changes them only at its end.
     index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);

@@ -33,6 +33,7 @@ mod store;
 mod streams;
 mod studio;
 mod support;
+mod temporary;
 mod threads;
 mod tokens;
 mod values;
