@@ -121,6 +121,14 @@ impl<'de> Deserializer<'de> for Strict {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        // By default, null counts as an empty object.
+        if self.0.is_null() {
+            return Err(serde::de::Error::custom("expected an object, found null"));
+        }
+        self.deserialize_any(visitor)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -140,7 +148,7 @@ impl<'de> Deserializer<'de> for Strict {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
-        map identifier ignored_any
+        identifier ignored_any
     }
 }
 

@@ -34,8 +34,11 @@ impl User {
 
     /// Returns the first label of the user's namespaces in the store, such as `carol@example%2Ecom` for
     /// `carol@example.com`. The label is the identity with `%25` for `%` and `%2E` for `.`, because labels cannot
-    /// contain periods.
+    /// contain periods. The label of the user `*` is `%2A`, because `*` matches all labels in a search for namespaces.
     pub fn store_label(&self) -> String {
+        if self.identity == "*" {
+            return "%2A".to_owned();
+        }
         self.identity.replace('%', "%25").replace('.', "%2E")
     }
 

@@ -107,6 +107,26 @@ fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String
     })
 }
 
+/// Changes the configuration of an assistant. If the request has only one of `config` and `context`, the value that both
+/// name, or the other fields of `config`, stay the same.
+fn changed(
+    old: &Assistant,
+    config: Option<Map<String, Value>>,
+    context: Option<Value>,
+) -> ApiResult<(Map<String, Value>, Value)> {
+    match (config, context) {
+        (Some(config), None) if config.get("configurable").is_none_or(Value::is_null) => {
+            mirrored(config, old.context.clone())
+        }
+        (None, Some(context)) => {
+            let mut config = old.config.clone();
+            config.remove("configurable");
+            mirrored(config, context)
+        }
+        (config, context) => mirrored(config.unwrap_or_default(), context.unwrap_or_default()),
+    }
+}
+
 fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
     match config.and_then(|config| config.get("configurable")) {
         None | Some(Value::Null | Value::Object(_)) => Ok(()),
@@ -233,7 +253,7 @@ pub(crate) async fn patch(
     check_metadata(body.metadata.as_ref(), caller.app.is_system(&old.id))?;
     let mut patch = AssistantPatch::default();
     if body.config.is_some() || body.context.is_some() {
-        let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default())?;
+        let (config, context) = changed(&old, body.config, body.context)?;
         (patch.config, patch.context) = (Some(config), Some(context));
     }
     (patch.graph, patch.name, patch.description) = (body.graph_id, body.name, body.description);

@@ -95,7 +95,7 @@ pub(crate) struct PutBody {
 
 /// The fields that a search by meaning compares: none (`false`), the configured ones (`true`), or a list.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected true, false or a list of fields")]
 #[schemars(rename = "StoreIndex")]
 enum IndexBody {
     Switch(bool),

@@ -46,7 +46,7 @@ pub(crate) struct ThreadBody {
 
 /// The time to live of a thread after its last change: a number of minutes, or an object with that number in `ttl`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of minutes, or an object with this number in `ttl`")]
 pub(crate) enum Ttl {
     Minutes(f64),
     Strategy {

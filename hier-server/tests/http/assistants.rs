@@ -45,6 +45,32 @@ async fn assistants_have_versions() {
     desk.stop().await;
 }
 
+/// `config.configurable` and `context` are one value. A change of one part keeps the others.
+#[tokio::test]
+async fn change_of_a_configuration_keeps_its_other_parts() {
+    let desk = desk().await;
+    let body = json!({ "graph_id": "two", "config": { "tags": ["x"], "recursion_limit": 9 }, "context": { "k": 1 } });
+    let (status, made) = desk.post("/assistants", body).await;
+    assert_eq!(status, 200, "{made}");
+    let path = format!("/assistants/{}", made["assistant_id"].as_str().expect("an id"));
+    let change = async |body| {
+        let (status, changed) = desk.ask(Method::PATCH, &path, body).await;
+        assert_eq!(status, 200, "{changed}");
+        (changed["config"].clone(), changed["context"].clone())
+    };
+    let configured = json!({ "recursion_limit": 50, "configurable": { "k": 1 } });
+    assert_eq!(change(json!({ "config": { "recursion_limit": 50 } })).await, (configured, json!({ "k": 1 })));
+    let configured = json!({ "recursion_limit": 50, "configurable": { "k": 2 } });
+    assert_eq!(change(json!({ "context": { "k": 2 } })).await, (configured, json!({ "k": 2 })));
+    let configured = json!({ "configurable": { "k": 3 } });
+    assert_eq!(change(json!({ "config": { "configurable": { "k": 3 } } })).await, (configured, json!({ "k": 3 })));
+    assert_eq!(change(json!({ "context": {} })).await, (json!({}), json!({})));
+    let configured = json!({ "configurable": { "k": 4 } });
+    assert_eq!(change(json!({ "context": { "k": 4 } })).await, (configured, json!({ "k": 4 })));
+    assert_eq!(change(json!({ "config": { "configurable": {} } })).await, (json!({ "configurable": {} }), json!({})));
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn drawings_are_those_of_langgraph() {
     let desk = desk().await;
