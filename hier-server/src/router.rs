@@ -92,6 +92,7 @@ routes! {
         post "/threads/{thread_id}/runs/{run_id}/cancel" cancel::run, "Cancels a run.";
         post "/runs" runs::create_stateless, "Starts a run on its own thread, in the background.";
         post "/runs/stream" streams::stream_stateless, "Starts a run on its own thread and streams its events.";
+        get "/runs/{run_id}/stream" streams::join_stateless, "Streams the events of a run that was started without a thread.";
         post "/runs/wait" runs::wait_stateless, "Starts a run on its own thread and waits for its end.";
         post "/runs/batch" batch::create, "Starts several runs, each on its own thread. Starts none if any is refused.";
         post "/runs/cancel" cancel::runs, "Cancels runs of a thread, or all runs with a status.";

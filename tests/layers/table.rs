@@ -65,7 +65,7 @@ pub const TABLE: &[Order] = &[
         "hier_mcp::client",
         "schema repair tool_schema question options answer handler child connection mcp_client builder content catalogue resources round task call",
     ),
-    order("hier_server::wire", "connector message message_paths question run object row state"),
+    order("hier_server::wire", "connector message message_paths question checkpoint run object row state"),
     order("hier_server::stream", "assembler chunk runnables translate"),
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(

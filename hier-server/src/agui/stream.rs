@@ -19,8 +19,8 @@ use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::event_tail::EventTail;
 use crate::fault::refused;
+use crate::routes::disconnect::DisconnectGuard;
 use crate::routes::run_plan::{Recording, RunPlan};
-use crate::routes::streams::DisconnectGuard;
 use crate::sse::{self, SourceEnd, SseFrames, SseSource};
 use crate::wire::run::IfNotExists;
 
@@ -48,7 +48,8 @@ pub(crate) async fn run(
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
     {
-        return Ok(Streamed(respond(&caller, &run, translator)));
+        let guard = DisconnectGuard::new(&caller.app, &run, run.on_disconnect);
+        return Ok(Streamed(respond(&caller, &run, translator, guard)));
     }
     input.check_resume().map_err(ApiError::invalid)?;
     let open = pending_questions(row.as_ref());
@@ -70,8 +71,9 @@ pub(crate) async fn run(
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
     let recording = Recording { modes: MODES.to_vec(), subgraphs: false };
-    let run = RunPlan::recording(&thread, &body, recording).start(&caller).await?;
-    Ok(Streamed(respond(&caller, &run, translator)))
+    // The protocol has no request to stop a run, so clients disconnect to stop it.
+    let (run, guard) = RunPlan::recording(&thread, &body, recording).start_guarded(&caller).await?;
+    Ok(Streamed(respond(&caller, &run, translator, guard)))
 }
 
 fn respond_at_once(events: &[Value]) -> Response {
@@ -91,14 +93,13 @@ struct AguiStream {
     guard: DisconnectGuard,
 }
 
-fn respond(caller: &Caller, run: &Run, translator: AguiTranslator) -> Response {
+fn respond(caller: &Caller, run: &Run, translator: AguiTranslator, guard: DisconnectGuard) -> Response {
     let stream = AguiStream {
         app: caller.app.clone(),
         run: run.clone(),
         tail: EventTail::of_run(caller.app.clone(), run),
         translator,
-        // The protocol has no request to stop a run, so clients disconnect to stop it.
-        guard: DisconnectGuard::new(&caller.app, run, run.on_disconnect),
+        guard,
     };
     sse::respond(&caller.app, stream)
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::disconnect::DisconnectGuard;
 use super::streams;
 use crate::answer::MayWait;
 use crate::app::Caller;
@@ -81,7 +82,8 @@ pub(crate) async fn run(
         return Ok(MayWait::Accepted);
     }
     let waiter = RunWaiter::new(&caller.app, &run.thread);
-    Ok(MayWait::Ended(streams::respond_at_end(&caller, &run, OnDisconnect::Continue, waiter)))
+    let guard = DisconnectGuard::new(&caller.app, &run, OnDisconnect::Continue);
+    Ok(MayWait::Ended(streams::respond_at_end(&caller, &run, guard, waiter)))
 }
 
 /// The runs to cancel: those with a status, or runs of a thread.

@@ -1,6 +1,7 @@
 //! Sends signals and messages to the inbox of a thread. Lists and discards the entries that no run has read.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::Path;
@@ -8,7 +9,7 @@ use axum::response::NoContent;
 use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
-use hier_core::runs::{MultitaskStrategy, NewRun, OneThread, Request, Run, RunQuery, ThreadIs};
+use hier_core::runs::{MultitaskStrategy, NewRun, OneThread, Request, Run, RunQuery, RunStatus, ThreadIs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -110,12 +111,19 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
     Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
+/// Returns the run of a thread that is running or runs next. A run with a delay is not in progress before it is due.
+pub(crate) async fn in_progress(caller: &Caller, thread: &str) -> ApiResult<Option<Run>> {
+    let mut live = RunQuery::thread(thread).live();
+    live.limit = usize::MAX;
+    let (mut runs, now) = (caller.app.runs.runs(live).await.map_err(refused)?, SystemTime::now());
+    runs.retain(|run| run.status == RunStatus::Running || run.starts <= now.max(run.created));
+    Ok(runs.into_iter().min_by_key(|run| (run.status != RunStatus::Running, run.number)))
+}
+
 /// Sends an input to the run that is in progress on a thread, and returns that run. Returns `None` if no run is in
 /// progress.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
-    let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
-    // The list begins with the newest run. The oldest run is the run in progress.
-    let Some(run) = live.into_iter().next_back() else { return Ok(None) };
+    let Some(run) = in_progress(caller, thread).await? else { return Ok(None) };
     let graph = caller.app.graph(&run.graph)?.graph.clone();
     let (inbox, value) = inbox_message(&*graph, &run.graph, request)?;
     let sent = graph.send(saver(caller, is.clone()), thread, Uuid::now_v7(), None, &value).await;

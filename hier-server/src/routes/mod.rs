@@ -5,6 +5,7 @@ pub(crate) mod assistants;
 pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod crons;
+pub(crate) mod disconnect;
 pub(crate) mod inbox;
 pub(crate) mod page;
 pub(crate) mod run_plan;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answers::Answers;
+use super::disconnect::{DisconnectGuard, create_guarded};
 use super::{answers, inbox};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
@@ -76,6 +77,16 @@ impl<'a> RunPlan<'a> {
         match self.inject(caller, &new).await? {
             Some(run) => Ok(run),
             None => caller.app.create_run(new).await.map_err(refused),
+        }
+    }
+
+    /// Adds the run like [`start`](Self::start), for a client that stays connected.
+    pub(crate) async fn start_guarded(&self, caller: &Caller) -> ApiResult<(Run, DisconnectGuard)> {
+        let new = self.check(caller).await?;
+        match self.inject(caller, &new).await? {
+            // The run in progress may have another client, so this client's policy counts.
+            Some(run) => Ok((run.clone(), DisconnectGuard::new(&caller.app, &run, new.on_disconnect))),
+            None => create_guarded(&caller.app, new).await,
         }
     }
 
@@ -177,6 +188,7 @@ impl<'a> RunPlan<'a> {
         request.command = body.command.as_ref().map(command).transpose().map_err(ApiError::invalid)?;
         graph.check(&request).map_err(ApiError::invalid)?;
         request.config = config(body, assistant);
+        check_limit(&request.config).map_err(ApiError::invalid)?;
         request.context = context(body, assistant, &request.config);
         add_user(&mut request.config, &caller.user);
         request.stream_modes.clone_from(&self.recording.modes);
@@ -184,8 +196,8 @@ impl<'a> RunPlan<'a> {
         request.interrupt_before = nodes(graph, "interrupt_before", body.interrupt_before.as_ref())?;
         request.interrupt_after = nodes(graph, "interrupt_after", body.interrupt_after.as_ref())?;
         request.durability = body.durability();
-        request.checkpoint = body.start().map_err(ApiError::invalid)?;
-        request.checkpoint_ns = body.namespace().map_err(ApiError::invalid)?;
+        let start = body.start().map_err(ApiError::invalid)?;
+        (request.checkpoint, request.checkpoint_ns) = (start.checkpoint, start.namespace.unwrap_or_default());
         if let Some(address) = &body.webhook {
             caller.app.webhooks.check(address).map_err(ApiError::invalid)?;
             request.webhook = Some(address.clone());
@@ -227,7 +239,7 @@ fn metadata(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
 
 /// Merges the body's configuration into the assistant's. Removes the fields that only the server sets, such as the
 /// thread, which the route names, and the user, whom the credentials name.
-fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
+pub(crate) fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
     let mut config = assistant.config.clone();
     let given = body.config.as_ref().and_then(|config| match json!(config) {
         Value::Object(config) => Some(config),
@@ -247,9 +259,18 @@ fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
     config
 }
 
+/// Refuses a limit with which the run would fail, because a failed run changes the status of its thread.
+fn check_limit(config: &Map<String, Value>) -> Result<(), &'static str> {
+    match config.get("recursion_limit") {
+        None | Some(Value::Null) => Ok(()),
+        Some(limit) if limit.as_u64().is_some_and(|limit| limit > 0) => Ok(()),
+        Some(_) => Err("`config.recursion_limit` is not a whole number of 1 or more"),
+    }
+}
+
 /// Returns the context of the run. This is the `context` of the body, or else the `configurable` of the body, or else
 /// the context of the assistant.
-fn context(body: &RunCreate, assistant: &Assistant, config: &Map<String, Value>) -> Value {
+pub(crate) fn context(body: &RunCreate, assistant: &Assistant, config: &Map<String, Value>) -> Value {
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
     match (&body.context, &assistant.context) {
         (Some(context), _) if !context.is_null() => context.clone(),

@@ -7,6 +7,7 @@ use hier_core::runs::{RunQuery, RunStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::disconnect::{DisconnectGuard, create_guarded};
 use super::page::Page;
 use super::run_plan::{ResponseMode, RunPlan};
 use super::streams::{self, add_location};
@@ -43,15 +44,16 @@ pub(crate) async fn create_stateless(caller: Caller, JsonBody(body): JsonBody<Ru
 async fn start_and_wait(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunOutput>> {
     let plan = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Wait);
     let new = plan.check(&caller).await?;
-    let (run, waiter) = if let Some(run) = plan.inject(&caller, &new).await? {
+    if let Some(run) = plan.inject(&caller, &new).await? {
         let waiter = RunWaiter::new(&caller.app, &run.thread);
-        (run, waiter)
-    } else {
-        // The waiter listens before the run exists, so that it cannot miss the end of the run.
-        let waiter = RunWaiter::before_create(&caller.app, &new.thread);
-        (caller.app.create_run(new).await.map_err(refused)?, waiter)
-    };
-    Ok(streams::respond_at_end(&caller, &run, run.on_disconnect, waiter))
+        // The run in progress may have another client, so this client's policy counts.
+        let guard = DisconnectGuard::new(&caller.app, &run, new.on_disconnect);
+        return Ok(streams::respond_at_end(&caller, &run, guard, waiter));
+    }
+    // The waiter listens before the run exists, so that it cannot miss the end of the run.
+    let waiter = RunWaiter::before_create(&caller.app, &new.thread);
+    let (run, guard) = create_guarded(&caller.app, new).await?;
+    Ok(streams::respond_at_end(&caller, &run, guard, waiter))
 }
 
 pub(crate) async fn wait(
@@ -121,7 +123,7 @@ pub(crate) async fn join(
     Query(query): Query<JoinQuery>,
 ) -> ApiResult<As<RunOutput>> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let on_disconnect = streams::on_disconnect(&caller, &run, query.cancel_on_disconnect).await?;
+    let guard = streams::guard(&caller, &run, query.cancel_on_disconnect).await?;
     let waiter = RunWaiter::new(&caller.app, &run.thread);
-    Ok(streams::respond_at_end(&caller, &run, on_disconnect, waiter))
+    Ok(streams::respond_at_end(&caller, &run, guard, waiter))
 }

@@ -22,6 +22,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::graphs::ServedGraph;
 use crate::query::Query;
+use crate::wire::checkpoint::CheckpointSelector;
 use crate::wire::object::{CheckpointAddress, StateObject};
 use crate::wire::state;
 
@@ -35,40 +36,6 @@ fn graph_of<'a>(caller: &'a Caller, thread: &ThreadRow) -> ApiResult<Option<&'a 
 
 fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
     caller.app.runs.clone().as_checkpointer()
-}
-
-/// Selects a checkpoint. Clients send an id, or an object with the address in its fields or in its field
-/// `configurable`.
-#[derive(Clone, Debug, Default)]
-struct CheckpointSelector {
-    checkpoint: Option<Uuid>,
-    namespace: String,
-}
-
-impl CheckpointSelector {
-    fn parse(field: &str, value: Option<&Value>) -> ApiResult<Self> {
-        let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
-        let wrong = |what: &Value| ApiError::invalid(format!("`{field}`: {what} is not the address of a checkpoint"));
-        let parse = |id: &Value| id.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(|| wrong(id));
-        match value {
-            Value::String(_) => Ok(Self { checkpoint: Some(parse(value)?), namespace: String::new() }),
-            Value::Object(fields) => {
-                let fields = fields.get("configurable").and_then(Value::as_object).unwrap_or(fields);
-                let id = fields.get("checkpoint_id").filter(|id| !id.is_null()).map(parse).transpose()?;
-                let namespace = fields.get("checkpoint_ns").and_then(Value::as_str).unwrap_or_default();
-                Ok(Self { checkpoint: id, namespace: namespace.to_owned() })
-            }
-            other => Err(wrong(other)),
-        }
-    }
-
-    fn config(&self, thread: &str) -> Config {
-        let config = Config::new().thread(thread).namespace(self.namespace.clone());
-        match self.checkpoint {
-            Some(id) => config.checkpoint(id),
-            None => config,
-        }
-    }
 }
 
 async fn read(
@@ -110,7 +77,7 @@ async fn read_graph(
 
 pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<StateObject> {
     let thread = caller.thread(thread, Action::Read).await?;
-    read(caller, &thread, &CheckpointSelector { checkpoint: None, namespace: namespace.to_owned() }, false).await
+    read(caller, &thread, &CheckpointSelector { checkpoint: None, namespace: Some(namespace.to_owned()) }, false).await
 }
 
 /// Options of the response with a state.
@@ -146,7 +113,7 @@ pub(crate) async fn get_at(
 ) -> ApiResult<Json<Selected<StateObject>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let checkpoint = crate::body::id("checkpoint", &checkpoint)?;
-    let address = CheckpointSelector { checkpoint: Some(checkpoint), namespace: String::new() };
+    let address = CheckpointSelector { checkpoint: Some(checkpoint), namespace: None };
     let state = read(&caller, &thread, &address, query.subgraphs).await?;
     Ok(Json(query.select(&state)))
 }
@@ -167,7 +134,7 @@ pub(crate) async fn post_at(
     OptionalBody(body): OptionalBody<AtBody>,
 ) -> ApiResult<Json<Selected<StateObject>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
-    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
+    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
     let state = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
     Ok(Json(Selected::of(&state, body.select.as_deref())))
 }
@@ -227,8 +194,8 @@ async fn find_history(caller: &Caller, thread: &str, body: HistoryBody) -> ApiRe
     let page = super::page::Page::new(caller, body.limit, None, 1)?;
     let thread = caller.thread(thread, Action::Read).await?;
     let Some(served) = graph_of(caller, &thread)? else { return Ok(Vec::new()) };
-    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
-    let before = CheckpointSelector::parse("before", body.before.as_ref())?.checkpoint;
+    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
+    let before = CheckpointSelector::parse("before", body.before.as_ref()).map_err(ApiError::invalid)?.checkpoint;
     let mut query = ListQuery::default();
     (query.limit, query.before) = (Some(page.limit), before);
     query.filter = body.metadata.unwrap_or_default();
@@ -272,11 +239,11 @@ pub(crate) async fn update(
     }
     let missing = || ApiError::bad_request("the thread has never run, so its state is unknown: start a run first");
     let served = graph_of(&caller, &thread)?.ok_or_else(missing)?;
-    let mut address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref())?;
+    let mut address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
     address.checkpoint = address.checkpoint.or(body.checkpoint_id);
     // A subgraph checks its own nodes.
     if let Some(node) = &body.as_node
-        && address.namespace.is_empty()
+        && address.namespace.as_ref().is_none_or(String::is_empty)
         && !node.starts_with("__")
         && served.graph.spec().node(node).is_none()
     {
@@ -287,8 +254,8 @@ pub(crate) async fn update(
     let mut update = DynUpdates::values(values);
     update.as_node = body.as_node;
     let checkpoint = change(&caller, served, &thread, address.config(&thread.id), vec![vec![update]]).await?;
-    let at =
-        CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns: address.namespace };
+    let checkpoint_ns = address.namespace.unwrap_or_default();
+    let at = CheckpointAddress { checkpoint_id: checkpoint, thread_id: thread.id.clone(), checkpoint_ns };
     Ok(Json(StateUpdated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 

@@ -9,17 +9,18 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use hier_core::runs::{Cancel, ClientMode, EventRow, LogEvent, OnDisconnect, Run};
+use hier_core::runs::{ClientMode, EventRow, LogEvent, OnDisconnect, Run};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::disconnect::DisconnectGuard;
 use super::run_plan::{ResponseMode, RunPlan};
 use crate::answer::{As, Streamed};
-use crate::app::{App, Caller};
-use crate::auth::Action;
-use crate::body::JsonBody;
-use crate::error::ApiResult;
+use crate::app::{App, Caller, matches};
+use crate::auth::{Action, Resource};
+use crate::body::{JsonBody, id};
+use crate::error::{ApiError, ApiResult};
 use crate::event_tail::{EventTail, RunWaiter};
 use crate::fault::refused;
 use crate::query::Query;
@@ -44,48 +45,15 @@ pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, 
     set(header::CONTENT_LOCATION, if on_thread { path } else { format!("/runs/{}", run.id) });
 }
 
-/// Returns the policy for a client that joins an existing run. If `cancels` is true, fails if the caller may not cancel
+/// Returns the guard for a client that joins an existing run. If `cancels` is true, fails if the caller may not cancel
 /// the run.
-pub(super) async fn on_disconnect(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<OnDisconnect> {
-    if !cancels {
-        return Ok(OnDisconnect::Continue);
+pub(super) async fn guard(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<DisconnectGuard> {
+    let mut on_disconnect = OnDisconnect::Continue;
+    if cancels {
+        caller.thread(&run.thread, Action::CreateRun).await?;
+        on_disconnect = OnDisconnect::Cancel;
     }
-    caller.thread(&run.thread, Action::CreateRun).await?;
-    Ok(OnDisconnect::Cancel)
-}
-
-/// Cancels a run when the response is dropped before the run has ended.
-pub(crate) struct DisconnectGuard {
-    app: Arc<App>,
-    run: Option<Run>,
-}
-
-impl DisconnectGuard {
-    pub(crate) fn new(app: &Arc<App>, run: &Run, on_disconnect: OnDisconnect) -> Self {
-        Self { app: app.clone(), run: (on_disconnect == OnDisconnect::Cancel).then(|| run.clone()) }
-    }
-
-    /// Releases the run, so that dropping the guard no longer cancels it.
-    pub(crate) fn disarm(&mut self) {
-        self.run = None;
-    }
-}
-
-impl Drop for DisconnectGuard {
-    fn drop(&mut self) {
-        // If the server stops, no client has disconnected, and the run is returned to the queue.
-        let Some(run) = self.run.take().filter(|_| !self.app.stopping.is_cancelled()) else { return };
-        let app = self.app.clone();
-        tokio::spawn(async move {
-            // A later run may have the same id.
-            if app.same_run(&run).await.is_none_or(|now| !now.status.is_live()) {
-                return;
-            }
-            if let Err(error) = app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await {
-                tracing::warn!(%error, run = %run.id, "failed to cancel a run after its client disconnected: the run continues");
-            }
-        });
-    }
+    Ok(DisconnectGuard::new(&caller.app, run, on_disconnect))
 }
 
 /// The body of a response that waits for the end of a run. While it waits, it sends a line break every few seconds to
@@ -121,13 +89,7 @@ impl RunEndBody {
 }
 
 /// Responds with the output of a run once the run has ended.
-pub(super) fn respond_at_end(
-    caller: &Caller,
-    run: &Run,
-    on_disconnect: OnDisconnect,
-    waiter: RunWaiter,
-) -> As<RunOutput> {
-    let guard = DisconnectGuard::new(&caller.app, run, on_disconnect);
+pub(super) fn respond_at_end(caller: &Caller, run: &Run, guard: DisconnectGuard, waiter: RunWaiter) -> As<RunOutput> {
     let body = RunEndBody { app: caller.app.clone(), run: run.clone(), waiter, guard, is_done: false };
     let body = futures_util::stream::unfold(body, |mut body| async move {
         body.next().await.map(|text| (Ok::<_, Infallible>(text), body))
@@ -241,7 +203,7 @@ fn respond_with_events(
     run: &Run,
     modes: Vec<ClientMode>,
     start: StreamStart,
-    on_disconnect: OnDisconnect,
+    guard: DisconnectGuard,
 ) -> Response {
     let options = &run.request.options;
     let after = match start {
@@ -260,15 +222,16 @@ fn respond_with_events(
         ),
         after,
         with_ids: options.resumable,
-        guard: DisconnectGuard::new(&caller.app, run, on_disconnect),
+        guard,
     };
     sse::respond(&caller.app, stream)
 }
 
 async fn start_and_stream(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<Streamed> {
-    let run = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Stream).start(&caller).await?;
+    let plan = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Stream);
+    let (run, guard) = plan.start_guarded(&caller).await?;
     let (modes, start) = (run.request.options.stream_mode.clone(), StreamStart::After(EventPosition::START));
-    let mut response = respond_with_events(&caller, &run, modes, start, run.on_disconnect);
+    let mut response = respond_with_events(&caller, &run, modes, start, guard);
     add_location(&mut response, &run, thread.is_some(), Some("stream"));
     Ok(Streamed(response))
 }
@@ -303,7 +266,27 @@ pub(crate) async fn join(
     start: StreamStart,
 ) -> ApiResult<Streamed> {
     let run = caller.run(&thread, &run, Action::Read).await?;
-    let on_disconnect = on_disconnect(&caller, &run, query.cancel_on_disconnect).await?;
+    join_run(&caller, &run, query, start).await
+}
+
+/// Joins the stream of a run by the path in `Content-Location`, which names no thread if the run was started without
+/// one.
+pub(crate) async fn join_stateless(
+    caller: Caller,
+    Path(run): Path<String>,
+    Query(query): Query<StreamQuery>,
+    start: StreamStart,
+) -> ApiResult<Streamed> {
+    let (filter, run) = (caller.may(Resource::Threads, Action::Read).await?, id("run", &run)?);
+    let missing = || ApiError::not_found("Not Found");
+    let run = caller.app.runs.run(run).await.map_err(refused)?.ok_or_else(missing)?;
+    let thread = caller.app.runs.thread(&run.thread).await.map_err(refused)?;
+    thread.filter(|thread| matches(&thread.metadata, &filter)).ok_or_else(missing)?;
+    join_run(&caller, &run, query, start).await
+}
+
+async fn join_run(caller: &Caller, run: &Run, query: StreamQuery, start: StreamStart) -> ApiResult<Streamed> {
+    let guard = guard(caller, run, query.cancel_on_disconnect).await?;
     let created_with = &run.request.options.stream_mode;
     let modes = if query.stream_mode.is_empty() { created_with.clone() } else { query.stream_mode };
     let start = match start {
@@ -313,7 +296,7 @@ pub(crate) async fn join(
         }
         other => other,
     };
-    let mut response = respond_with_events(&caller, &run, modes, start, on_disconnect);
-    add_location(&mut response, &run, true, Some("stream"));
+    let mut response = respond_with_events(caller, run, modes, start, guard);
+    add_location(&mut response, run, true, Some("stream"));
     Ok(Streamed(response))
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{Request, Run, RunQuery, ThreadIs, ThreadRow, ThreadStatus};
+use hier_core::runs::{Request, Run, ThreadIs, ThreadRow, ThreadStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,6 @@ use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{JsonBody, from_value, id};
 use crate::error::{ApiError, ApiResult};
-use crate::fault::refused;
 use crate::routes::inbox;
 use crate::routes::run_plan::{Recording, RunPlan};
 use crate::wire::run::{CommandBody, IfNotExists, RunCreate};
@@ -190,9 +189,8 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
 async fn inject(caller: &Caller, thread: &str, params: &Value) -> Result<Value, CommandError> {
     let message = params.get("message").cloned().ok_or_else(|| invalid("input.inject requires a message."))?;
     let known = find_thread(caller, thread, Action::CreateRun).await?.ok_or_else(no_active_run)?;
-    let live = caller.app.runs.runs(RunQuery::thread(known.id.clone()).live()).await.map_err(refused)?;
-    let graph = live.last().map(|run| run.graph.clone()).ok_or_else(no_active_run)?;
-    let graph = caller.app.graph(&graph)?;
+    let run = inbox::in_progress(caller, &known.id).await?.ok_or_else(no_active_run)?;
+    let graph = caller.app.graph(&run.graph)?;
     let inbox = graph.graph.inbox().unwrap_or("messages");
     let messages = if message.is_array() { message } else { json!([message]) };
     let request = Request::input(json!({ inbox: messages }));
@@ -254,8 +252,7 @@ async fn fork(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Co
 
 async fn tree(caller: &Caller, thread: &str) -> Result<Value, CommandError> {
     let known = find_thread(caller, thread, Action::Read).await?.ok_or_else(no_active_run)?;
-    let live = caller.app.runs.runs(RunQuery::thread(known.id).live()).await.map_err(refused)?;
-    let run = live.first().ok_or_else(no_active_run)?;
+    let run = inbox::in_progress(caller, &known.id).await?.ok_or_else(no_active_run)?;
     Ok(json!({ "tree": { "namespace": [], "graph_name": run.graph, "status": "running", "children": [] } }))
 }
 

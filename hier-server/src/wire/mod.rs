@@ -1,5 +1,6 @@
 //! The JSON forms of requests and responses.
 
+pub(crate) mod checkpoint;
 pub(crate) mod connector;
 pub(crate) mod message;
 pub(crate) mod message_paths;

@@ -3,12 +3,14 @@ use std::time::Duration;
 use hier_core::runs::{ClientMode, Durability, OnDisconnect, RunOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
+
+use super::checkpoint::CheckpointSelector;
 
 /// A value, or a list of them.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 pub(crate) enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
@@ -63,7 +65,7 @@ pub(crate) struct RunCreate {
     pub(crate) durability: Option<Durability>,
     /// An older name of `durability`. False stands for `exit`.
     pub(crate) checkpoint_during: Option<bool>,
-    /// The checkpoint from which the run starts. Defaults to the latest one.
+    /// The checkpoint from which the run starts: its id or its address. Defaults to the latest one.
     pub(crate) checkpoint: Option<Value>,
     /// The id of the checkpoint from which the run starts, instead of `checkpoint`.
     pub(crate) checkpoint_id: Option<Uuid>,
@@ -200,35 +202,17 @@ impl RunCreate {
         options
     }
 
-    /// Returns the namespace of the checkpoint from which the run starts.
-    pub(crate) fn namespace(&self) -> Result<String, String> {
-        let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_ns"));
-        let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_ns"));
-        match flat.or(configured).filter(|namespace| !namespace.is_null()) {
-            None => Ok(String::new()),
-            Some(Value::String(namespace)) => Ok(namespace.clone()),
-            Some(other) => Err(format!("`checkpoint.checkpoint_ns`: {other} is not a string")),
-        }
-    }
-
-    /// Returns the id of the checkpoint from which the run starts. `None` for the latest checkpoint.
-    pub(crate) fn start(&self) -> Result<Option<Uuid>, String> {
-        let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));
-        let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_id"));
-        match flat.or(configured).filter(|id| !id.is_null()) {
-            None => Ok(self.checkpoint_id),
-            Some(id) => {
-                let parsed = id.as_str().and_then(|id| Uuid::try_parse(id).ok());
-                parsed.map(Some).ok_or_else(|| format!("`checkpoint.checkpoint_id`: {id} is not a UUID"))
-            }
-        }
+    /// Returns the checkpoint from which the run starts.
+    pub(crate) fn start(&self) -> Result<CheckpointSelector, String> {
+        let config = self.config.as_ref().map(|config| json!({ "configurable": config.configurable }));
+        let start = CheckpointSelector::parse("checkpoint", self.checkpoint.as_ref())?;
+        let start = start.or(CheckpointSelector::parse("config", config.as_ref())?);
+        Ok(start.or(CheckpointSelector { checkpoint: self.checkpoint_id, namespace: None }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hier_core::async_trait;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::runs::{
-    Changed, MemoryRuns, RunQuery, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
+    Changed, MemoryRuns, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
 };
 use hier_core::store::MemoryStore;
+use hier_server::Server;
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -183,20 +184,25 @@ impl RunsLayer for Gated {
     }
 }
 
-/// A server whose client has gone when two of the four runs of its batch were created, and the third was being.
-async fn abandoned() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
+/// A server whose client has gone when some of its runs were created, and the next was being.
+async fn abandoned(
+    with: impl FnOnce(Server) -> Server,
+    path: &str,
+    body: &Value,
+    good: usize,
+) -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
     let (received, mut creations) = unbounded_channel();
-    let store = Arc::new(Layered(Gated { runs: MemoryRuns::new(), gate: Semaphore::new(2), received }));
+    let store = Arc::new(Layered(Gated { runs: MemoryRuns::new(), gate: Semaphore::new(good), received }));
     let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
-    let desk = open(storage.without_worker().max_requests(1)).await;
-    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    let desk = open(with(storage).max_requests(1)).await;
     // A separate client, whose connection is dropped with it.
-    let request =
-        reqwest::Client::new().post(format!("{}/runs/batch", desk.base)).json(&json!([body, body, body, body]));
+    let request = reqwest::Client::new().post(format!("{}{path}", desk.base)).json(body);
     let client = tokio::spawn(request.send());
-    for expected in [Creation::Asked, Creation::Done, Creation::Asked, Creation::Done, Creation::Asked] {
-        assert_eq!(creations.recv().await, Some(expected));
+    for _ in 0..good {
+        assert_eq!(creations.recv().await, Some(Creation::Asked));
+        assert_eq!(creations.recv().await, Some(Creation::Done));
     }
+    assert_eq!(creations.recv().await, Some(Creation::Asked));
     client.abort();
     assert!(client.await.is_err_and(|error| error.is_cancelled()));
     // The server answers one request at a time: it answers this once it knows that the client has gone.
@@ -204,9 +210,39 @@ async fn abandoned() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>)
     (desk, store, creations)
 }
 
+/// As above, with a batch of four runs, two of which were created.
+async fn abandoned_batch() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
+    let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    abandoned(Server::without_worker, "/runs/batch", &json!([body, body, body, body]), 2).await
+}
+
+/// The worker of the process starts the run in the transaction that adds it.
+#[tokio::test]
+async fn run_is_cancelled_if_its_client_disconnects_while_it_is_added() {
+    let run = json!({ "assistant_id": "slow", "input": { "n": 3.0 }, "on_disconnect": "cancel" });
+    let agui = json!({
+        "threadId": "x", "runId": "x", "messages": [], "tools": [], "context": [], "state": { "n": 3.0 },
+    });
+    for (path, body) in [("/runs/stream", &run), ("/runs/wait", &run), ("/agui/slow", &agui)] {
+        let (desk, store, mut creations) = abandoned(|server| server, path, body, 0).await;
+        store.gate.add_permits(1);
+        assert_eq!(creations.recv().await, Some(Creation::Done), "{path}");
+        let ended = loop {
+            let runs = store.runs.driver().runs(RunQuery::default()).await.expect("runs");
+            let [run] = &runs[..] else { panic!("{path}: {runs:?}") };
+            if !run.status.is_live() {
+                break run.status;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(ended, RunStatus::Interrupted, "{path}");
+        desk.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn batch_is_added_whole_if_its_client_disconnects() {
-    let (desk, store, mut creations) = abandoned().await;
+    let (desk, store, mut creations) = abandoned_batch().await;
     store.gate.add_permits(2);
     for expected in [Creation::Done, Creation::Asked, Creation::Done] {
         assert_eq!(creations.recv().await, Some(expected));
@@ -217,7 +253,7 @@ async fn batch_is_added_whole_if_its_client_disconnects() {
 
 #[tokio::test]
 async fn stopping_server_waits_for_a_batch_without_a_client() {
-    let (desk, store, _creations) = abandoned().await;
+    let (desk, store, _creations) = abandoned_batch().await;
     let base = desk.base.clone();
     let stopping = tokio::spawn(desk.stop());
     while reqwest::Client::new().get(format!("{base}/ok")).send().await.is_ok() {}

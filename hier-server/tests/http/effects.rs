@@ -97,6 +97,7 @@ const TABLE: &[Row] = &[
     ("post", "/threads/{thread_id}/runs/{live_id}/cancel", &["run"], Absent, "{}"),
     ("post", "/runs", &["read", "run", "create"], Own, RUN),
     ("post", "/runs/stream", &["read", "run", "create"], Own, RUN),
+    ("get", "/runs/{run_id}/stream", &["read"], Absent, ""),
     ("post", "/runs/wait", &["read", "run", "create"], Own, RUN),
     ("post", "/runs/batch", &["read", "run", "create"], Own, r#"[{"assistant_id":"two","input":{"n":1}}]"#),
     ("post", "/runs/cancel", &["run"], Absent, r#"{"thread_id":"$thread","run_ids":["$live"]}"#),

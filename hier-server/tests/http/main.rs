@@ -36,6 +36,7 @@ mod support;
 mod temporary;
 mod threads;
 mod tokens;
+mod unusual;
 mod values;
 mod webhooks;
 mod wire;
