@@ -14,7 +14,7 @@ use crate::webhook::WebhookSender;
 
 pub(crate) async fn run_until(app: Arc<App>, own: Option<SocketAddr>, stop: CancellationToken) {
     let mut tasks = JoinSet::new();
-    tasks.spawn(crons::run_until(app.runs.clone(), stop.clone()));
+    tasks.spawn(crons::run_until(app.clone(), stop.clone()));
     tasks.spawn(upkeep::run_until(app.clone(), stop.clone()));
     match WebhookSender::new(app.runs.clone(), app.webhooks.clone(), own) {
         Ok(sender) => drop(tasks.spawn(sender.graphs(app.graphs.clone()).run_until(stop))),

@@ -21,6 +21,7 @@ use crate::auth::{Action, Resource};
 use crate::body::{JsonBody, OptionalBody, from_value, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
+use crate::reserved;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::message_paths::MessagePaths;
@@ -30,6 +31,8 @@ use crate::wire::run::{OnCompletion, RunCreate};
 const MOST: usize = 1_000;
 /// Maximum size of a cron's JSON, in bytes.
 const MOST_BYTES: usize = 1 << 20;
+/// The field for the id of the cron in the configuration of its runs.
+pub(crate) const CRON_ID: &str = "cron_id";
 /// Maximum number of attempts to change a cron that other requests change at the same time.
 const ATTEMPTS: usize = 16;
 
@@ -143,10 +146,24 @@ fn iso_short(time: SystemTime) -> String {
     iso(time).replace(".000000", "")
 }
 
+/// Reads the body of a cron's runs from its payload. Omits the cron's id, which the server has added to the payload.
+pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
+    if let Some(configurable) = payload.pointer_mut("/config/configurable").and_then(Value::as_object_mut) {
+        configurable.remove(CRON_ID);
+        if configurable.is_empty() {
+            drop(payload["config"].as_object_mut().and_then(|config| config.remove("configurable")));
+        }
+    }
+    if payload.get("config").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        drop(payload.as_object_mut().and_then(|payload| payload.remove("config")));
+    }
+    from_value(payload)
+}
+
 /// Builds a cron from the payload that the client sent, including all changes.
 async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
-    let run: RunCreate = from_value(payload.clone())?;
+    let run = run_of(payload.clone())?;
     let missing = "`schedule` is missing: write it like `*/5 * * * *`";
     let text = body.schedule.ok_or_else(|| ApiError::invalid(missing))?;
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
@@ -165,7 +182,7 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
     }
     let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));
     if let Some(configurable) = configurable.as_object_mut() {
-        configurable.insert("cron_id".to_owned(), cron_id.into());
+        configurable.insert(CRON_ID.to_owned(), cron_id.into());
     }
     if let Some(fields) = payload.as_object_mut() {
         fields.insert("assistant_id".to_owned(), wanted.assistant.id.clone().into());
@@ -176,7 +193,7 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
         if config.get("configurable").is_none_or(Value::is_null) {
             config["configurable"] = json!({});
         }
-        config["configurable"]["cron_id"] = cron_id.into();
+        config["configurable"][CRON_ID] = cron_id.into();
     }
     let next = parsed.next(now).filter(|next| ends.is_none_or(|ends| *next <= ends));
     let mut cron = NewCron::new(cron_id, wanted.assistant.graph.clone(), text, next, wanted.request).cron;
@@ -284,6 +301,7 @@ pub(crate) async fn search(
 ) -> ApiResult<As<Vec<Selected<CronObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let query = body.query(&caller).await?;
+    Selected::<CronObject>::check(body.select.as_deref())?;
     let mut found = Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
     body.sort(&mut found)?;
     let found = found.iter().skip(page.offset).take(page.probe());
@@ -307,6 +325,28 @@ async fn find(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
 
 pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<CronObject>> {
     Ok(Json(object(&caller, &find(&caller, &cron, Action::Read).await?)))
+}
+
+/// The fields that do not change what the runs of a cron do.
+const SCHEDULE: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata"];
+
+/// Keeps a changed cron, and the threads of its runs, with its owner. If another user has changed what the runs do, they
+/// run as this user, because a user cannot choose what runs as another.
+fn keep_owner(new: &mut Cron, old: &Cron, does_the_same: bool) {
+    let sent = old.payload.as_ref().and_then(|payload| payload.get("metadata"));
+    let is_of_server = |(key, value): &(&String, &Value)| sent.and_then(|sent| sent.get(*key)) != Some(*value);
+    let of_server = old.metadata.iter().filter(is_of_server);
+    new.metadata.extend(of_server.map(|(key, value)| (key.clone(), value.clone())));
+    new.thread_metadata.extend(old.thread_metadata.clone());
+    if does_the_same
+        && new.user != old.user
+        && let Some(Value::Object(configurable)) = new.request.config.get_mut("configurable")
+    {
+        configurable.remove(reserved::USER);
+        let user = old.request.config.get("configurable").and_then(|old| old.get(reserved::USER));
+        configurable.extend(user.map(|user| (reserved::USER.to_owned(), user.clone())));
+    }
+    new.user.clone_from(&old.user);
 }
 
 pub(crate) async fn patch(
@@ -333,7 +373,8 @@ pub(crate) async fn patch(
         }
         check_size(&payload)?;
         let mut new = cron_of(&caller, &old.id, old.thread.clone(), payload).await?;
-        (new.created, new.revision, new.user) = (old.created, old.revision, old.user);
+        keep_owner(&mut new, &old, patch.keys().all(|name| SCHEDULE.contains(&&**name)));
+        (new.created, new.revision) = (old.created, old.revision);
         if let Some(thread) = &thread {
             new.bind(thread);
         }

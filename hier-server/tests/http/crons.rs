@@ -14,7 +14,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::server;
-use crate::support::{Desk, as_user, desk, open};
+use crate::support::{Desk, Roles, as_user, desk, open};
 
 /// The fields of a cron in LangGraph's order.
 const FIELDS: [&str; 14] = [
@@ -294,6 +294,72 @@ async fn crons_of_others_look_absent() {
     }
     assert_eq!(ask("token-of-bob", Method::POST, "/runs/crons/search", json!({})).await.1, json!([]));
     assert_eq!(ask("token-of-alice", Method::POST, "/runs/crons/count", json!({})).await.1, json!(1));
+    desk.stop().await;
+}
+
+/// An administrator changes the cron of a user. It stays the user's, with the threads of its runs.
+#[tokio::test]
+async fn cron_that_another_user_changes_keeps_its_owner() {
+    const ALICE: &str = "alice:create,read,update,delete,search,run";
+    const ADMIN: &str = "admin:create*,read*,update*,delete*,search*,run*";
+    let store = MemoryRuns::new();
+    let served = server().auth(Roles).storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()));
+    let desk: Desk = open(served).await;
+    let (_, thread) = as_user(&desk, ALICE, Method::POST, "/threads", json!({})).await;
+    let thread = thread["thread_id"].as_str().expect("an id").to_owned();
+    let body = json!({
+        "assistant_id": "two", "schedule": YEARLY, "input": { "n": 1 }, "metadata": { "k": 1 }, "on_run_completed": "keep",
+    });
+    for (count, path) in ["/runs/crons".to_owned(), format!("/threads/{thread}/runs/crons")].iter().enumerate() {
+        let (status, cron) = as_user(&desk, ALICE, Method::POST, path, body.clone()).await;
+        assert_eq!(status, 200, "{cron}");
+        let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+        let change = json!({ "schedule": "0 0 2 1 *", "metadata": { "k": 2 } });
+        assert_eq!(as_user(&desk, ADMIN, Method::PATCH, &path, change).await.0, 200);
+        let (status, cron) = as_user(&desk, ALICE, Method::GET, &path, json!({})).await;
+        assert_eq!((status, &cron["metadata"]), (200, &json!({ "k": 2, "owner": "alice" })));
+        assert_eq!((&cron["user_id"], &cron["schedule"]), (&json!("alice"), &json!("0 0 2 1 *")));
+        hurry(&store).await;
+        let run = ended(&store, 2 * count + 1).await.remove(0);
+        let user = |run: &hier_core::runs::Run| run.request.config["configurable"]["langgraph_auth_user"].clone();
+        assert_eq!(user(&run)["identity"], "alice", "the administrator has not changed what runs");
+        let of_run = format!("/threads/{}", run.thread);
+        assert_eq!(as_user(&desk, ALICE, Method::GET, &of_run, json!({})).await.0, 200, "the thread is Alice's");
+
+        assert_eq!(as_user(&desk, ADMIN, Method::PATCH, &path, json!({ "input": { "n": 2 } })).await.0, 200);
+        hurry(&store).await;
+        let run = ended(&store, 2 * count + 2).await.remove(0);
+        assert_eq!(user(&run)["identity"], "admin", "a user cannot choose what runs as another");
+        assert_eq!(as_user(&desk, ALICE, Method::DELETE, &path, json!({})).await.0, 204);
+    }
+    desk.stop().await;
+}
+
+/// Neither a change of the cron nor its id in the configuration changes the context of the runs.
+#[tokio::test]
+async fn runs_of_a_cron_have_the_latest_configuration_of_their_assistant() {
+    let store = MemoryRuns::new();
+    let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let body = json!({ "graph_id": "two", "context": { "prompt": "old" }, "config": { "tags": ["x"] } });
+    let (_, assistant) = desk.post("/assistants", body).await;
+    let body = json!({ "assistant_id": assistant["assistant_id"], "schedule": YEARLY, "input": { "n": 1 } });
+    let (_, cron) = desk.post("/runs/crons", body).await;
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+    let fired = async |count| {
+        hurry(&store).await;
+        let request = ended(&store, count).await.remove(0).request;
+        assert_eq!(request.config["configurable"]["cron_id"], cron["cron_id"]);
+        assert_eq!(request.config["tags"], json!(["x"]));
+        request.context
+    };
+    assert_eq!(fired(1).await, json!({ "prompt": "old" }));
+    assert_eq!(desk.ask(Method::PATCH, &path, json!({ "enabled": true })).await.0, 200);
+    assert_eq!(fired(2).await, json!({ "prompt": "old" }));
+    let at = format!("/assistants/{}", assistant["assistant_id"].as_str().expect("an id"));
+    assert_eq!(desk.ask(Method::PATCH, &at, json!({ "context": { "prompt": "new" } })).await.0, 200);
+    assert_eq!(fired(3).await, json!({ "prompt": "new" }));
+    assert_eq!(desk.ask(Method::DELETE, &at, Value::Null).await.0, 204);
+    assert_eq!(fired(4).await, json!({ "prompt": "new" }), "the cron keeps the last one");
     desk.stop().await;
 }
 
