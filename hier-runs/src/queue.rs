@@ -213,9 +213,8 @@ impl Queue {
     /// Applies the changes of the lease holder, except for the records, which stay in `settlement`.
     pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
-        let mut due = None;
+        let due = settlement.index.as_ref().and_then(|index| index.due);
         if let Some(index) = settlement.index.take() {
-            due = index.due;
             self.thread.take(index, now);
         }
         // The first records of a run contain its input.
