@@ -107,8 +107,8 @@ fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String
     })
 }
 
-/// Changes the configuration of an assistant. If the request has only one of `config` and `context`, the value that both
-/// name, or the other fields of `config`, stay the same.
+/// Changes the configuration of an assistant. If the request has only one of `config` and `context`, the value that
+/// both name, or the other fields of `config`, stay the same.
 fn changed(
     old: &Assistant,
     config: Option<Map<String, Value>>,

@@ -330,8 +330,8 @@ pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<J
 /// The fields that do not change what the runs of a cron do.
 const SCHEDULE: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata"];
 
-/// Keeps a changed cron, and the threads of its runs, with its owner. If another user has changed what the runs do, they
-/// run as this user, because a user cannot choose what runs as another.
+/// Keeps a changed cron, and the threads of its runs, with its owner. If another user has changed what the runs do,
+/// they run as this user, because a user cannot choose what runs as another.
 fn keep_owner(new: &mut Cron, old: &Cron, does_the_same: bool) {
     let sent = old.payload.as_ref().and_then(|payload| payload.get("metadata"));
     let is_of_server = |(key, value): &(&String, &Value)| sent.and_then(|sent| sent.get(*key)) != Some(*value);
