@@ -85,7 +85,7 @@ impl ThreadRow {
         metadata.extend(to.metadata);
         // A temporary thread expires soon, but its copy does not.
         let time_to_live = to.time_to_live.or(self.time_to_live.filter(|_| !self.temporary));
-        let new = NewThread { time_to_live, metadata, ..NewThread::new(to.id) };
+        let new = NewThread { metadata, time_to_live, ..NewThread::new(to.id) };
         Self {
             status: self.settled,
             settled: self.settled,
