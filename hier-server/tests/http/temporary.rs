@@ -90,7 +90,7 @@ async fn temporary_thread_expires_after_its_timer() {
 async fn copy_of_a_temporary_thread_is_kept() {
     let desk = naps().await;
     let path = run(&desk, "nap", 0.0).await;
-    assert_eq!(minutes(&desk.get(&path).await.1), 1.0);
+    assert_eq!(desk.get(&path).await.1["ttl"]["ttl_minutes"], 1.0);
     let (status, copy) = desk.post(&format!("{path}/copy"), Value::Null).await;
     assert_eq!((status, copy.get("ttl")), (200, None), "{copy}");
     desk.stop().await;

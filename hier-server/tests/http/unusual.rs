@@ -54,7 +54,7 @@ async fn run_of_another_graph_does_not_stop_a_deadline() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), ends).await.expect("the signal and the deadline continue the thread");
+    tokio::time::timeout(Duration::from_secs(90), ends).await.expect("the signal and the deadline continue the thread");
     desk.stop().await;
 }
 
