@@ -135,7 +135,7 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// Adds a graph whose types [`CompiledGraph::erase`] has erased, for example one with custom schemas.
+    /// Adds a graph that implements [`DynGraph`], such as a graph whose types [`CompiledGraph::erase`] has erased.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), ServedGraph::new(graph));
         self

@@ -155,8 +155,8 @@ pub struct PrunePlan {
 }
 
 impl PrunePlan {
-    /// Creates the plan. `stored` contains the ids of all stored threads. If the prune selects threads, `stored` needs
-    /// to contain only the threads of their background subagents.
+    /// Creates the plan. `stored` contains the ids of all stored threads. If [`Prune::threads`] is set,
+    /// `stored` needs to contain only the threads of the background subagents of these threads.
     pub fn new(prune: Prune, stored: Vec<String>) -> Self {
         let mut threads = match &prune.threads {
             None => stored,

@@ -138,7 +138,7 @@ impl Commit {
         self
     }
 
-    /// Returns the records, for a saver without an [`Inbox`].
+    /// Returns the records of the commit. A saver that does not implement [`Inbox`] calls this method.
     ///
     /// # Errors
     ///

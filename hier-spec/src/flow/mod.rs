@@ -49,7 +49,7 @@ impl NodeFlow {
         reads_all: false,
     };
 
-    /// Returns the flow of a node that behaves like one of the two nodes each time it runs.
+    /// Returns the flow of a node that acts, each time it runs, like a node with the flow `self` or one with `other`.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
