@@ -152,7 +152,7 @@ impl Worker {
     /// during the last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the
     /// queue, for example because the worker stops, the attempt does not count.
     ///
-    /// The same number limits the attempts to continue a detached subagent from one checkpoint. An attempt counts if
+    /// The number also limits the attempts to continue a detached subagent from one checkpoint. An attempt counts if
     /// its worker died. The count includes the attempts of all runs that continue the subagent.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);

@@ -197,10 +197,11 @@ fn command_send_has_its_own_task_name() {
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
     assert!(!before.contains(&after[0]), "{after:?} is not in {before:?}");
-    let task = |hand: &Hand<'_>| hand.position.tasks(1).next().unwrap();
-    let first = task(&hand);
+    let task = |hand: &Hand<'_>, number| hand.position.tasks(1).nth(number).unwrap();
+    let first = task(&hand, 0);
     hand.position.follow(&graph.plan, destinations());
-    let second = task(&hand);
+    assert_eq!(hand.names(1).len(), 2, "the tasks of the first command remain");
+    let second = task(&hand, 1);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
     assert_ne!(id(first), id(second), "each command sends separate tasks");
     // Once it is stored, a reader numbers its Sends from zero.
