@@ -135,9 +135,11 @@ async fn operator_approves_edits_rejects_and_answers() {
         ]
     };
     let person = || FakeOperator::new().answer_text("Which order", "17");
+    let edited =
+        "[The operator changed the arguments of this call to {\"order\":18}. The result:]\norder 18 is paid back";
     for (operator, result) in [
         (person().approve("refund"), "order 17 is paid back"),
-        (person().edit("refund", json!({ "order": 18 })), "order 18 is paid back"),
+        (person().edit("refund", json!({ "order": 18 })), edited),
     ] {
         let run = desk(script()).operator(operator).say("It is broken.").await;
         run.assert_finished();

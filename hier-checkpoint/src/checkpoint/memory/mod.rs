@@ -357,8 +357,14 @@ impl ThreadAdmin for MemorySaver {
         };
         let plan = PrunePlan::new(prune, stored);
         let pruned = plan.threads().iter().map(|name| {
-            let prune = |thread: &mut StoredThread| thread.delete(|it| plan.deletion(name, it.newest_first()));
-            let pruned = self.shard(name).get_mut(name.as_str()).map_or(0, prune);
+            let pruned = match self.shard(name).get_mut(name.as_str()) {
+                Some(thread) => thread.delete(|it| plan.deletion(name, it.newest_first())),
+                // The plan must learn that the thread has no checkpoints.
+                None => {
+                    plan.deletion(name, []);
+                    0
+                }
+            };
             self.0.conversations.forget(name);
             pruned
         });
