@@ -204,7 +204,11 @@ fn decide(request: &ChatRequest) -> Message {
             Some(eur) => Message::call("refund", json!({ "number": number, "eur": eur })),
             None => Message::assistant(format!("Order {number}: {order}.")),
         },
-        (Some(number), _, _, Some(refund)) => Message::assistant(format!("Order {number}: {refund}.")),
+        (Some(number), _, _, Some(refund)) => {
+            // If the operator edited the call, a line before the result says so.
+            let result = refund.lines().last().unwrap_or_default();
+            Message::assistant(format!("Order {number}: {result}."))
+        }
         (Some(number), ..) => Message::assistant(format!("Order {number}: please send a photo of the damage.")),
     };
     message.with_usage(Usage::new(1_200, 60))
