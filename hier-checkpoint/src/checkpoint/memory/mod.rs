@@ -357,13 +357,12 @@ impl ThreadAdmin for MemorySaver {
         };
         let plan = PrunePlan::new(prune, stored);
         let pruned = plan.threads().iter().map(|name| {
-            let pruned = match self.shard(name).get_mut(name.as_str()) {
-                Some(thread) => thread.delete(|it| plan.deletion(name, it.newest_first())),
+            let pruned = if let Some(thread) = self.shard(name).get_mut(name.as_str()) {
+                thread.delete(|it| plan.deletion(name, it.newest_first()))
+            } else {
                 // The plan must learn that the thread has no checkpoints.
-                None => {
-                    plan.deletion(name, []);
-                    0
-                }
+                plan.deletion(name, []);
+                0
             };
             self.0.conversations.forget(name);
             pruned
