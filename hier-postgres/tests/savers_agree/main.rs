@@ -101,6 +101,9 @@ impl World {
             self.result(savers[1], 1, call, records.clone()).await,
         ];
         assert_eq!(found, wanted, "{call:?} with {records:#?}");
+        if let Operation::Release(back) | Operation::Commit { lease: back, release: true, .. } = call {
+            self.forget(*back);
+        }
     }
 
     async fn acquire(

@@ -32,6 +32,13 @@ impl World {
         self.claimed.iter().rev().nth(back % self.claimed.len().max(1))
     }
 
+    /// Forgets a lease that was released. A run does not use it again, and savers forget it at different times.
+    pub(crate) fn forget(&mut self, back: usize) {
+        if let Some(last) = self.claimed.len().checked_sub(1) {
+            self.claimed.remove(last - back % (last + 1));
+        }
+    }
+
     /// Mostly a checkpoint of this thread, sometimes one of another.
     pub(crate) fn pick(&self, thread: &str, namespace: &str, which: usize) -> Option<&Checkpoint> {
         let fits = |of: &str, within: &str| within == namespace && (of == thread || which.is_multiple_of(7));

@@ -180,7 +180,8 @@ pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &st
         delete_one(connection, thread)?;
     }
     let spaces = NamespaceReader::all(connection, vault, from)?;
-    if spaces.is_empty() {
+    let newest = spaces.iter().map(|space| space.checkpoint(None)).collect::<Result<Vec<_>, _>>()?;
+    if newest.iter().all(Option::is_none) {
         return Ok(());
     }
     let sql = "insert into threads (name, token, time_to_live, expires)

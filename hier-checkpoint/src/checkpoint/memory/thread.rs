@@ -221,7 +221,7 @@ impl StoredThread {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.root.len() == 0 && self.children.is_empty()
+        self.namespaces().all(|(_, space)| space.len() == 0)
     }
 
     fn namespaces(&self) -> impl Iterator<Item = (&Arc<str>, &Namespace)> {
