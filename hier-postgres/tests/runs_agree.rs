@@ -17,9 +17,12 @@ use hier_core::runs::{
 use hier_sqlite::Sqlite;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
+use proptest::test_runner::RngSeed;
 use serde_json::json;
 use uuid::Uuid;
 
+/// Fixed, so that a test does not fail by chance. With `RngSeed::Random`, the tests search for further differences.
+const SEED: RngSeed = RngSeed::Fixed(1);
 const THREADS: [&str; 5] = ["a", "b", "n\0\\'", "aB", "a\0"];
 const GRAPHS: [&str; 2] = ["desk", "g\0\""];
 const KINDS: [&str; 2] = ["kind", "k\0"];
@@ -344,7 +347,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn sqlite_agrees_with_memory(calls in proptest::collection::vec(call(), 1..40)) {
@@ -360,7 +363,7 @@ proptest! {
 fn postgres_agrees_with_memory() {
     let url = kit::server::server();
     let number = std::cell::Cell::new(0);
-    let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 24, rng_seed: SEED, failure_persistence: None, ..ProptestConfig::default() };
     let calls = proptest::collection::vec(call(), 1..40);
     let run = proptest::test_runner::TestRunner::new(config).run(&calls, |calls| {
         number.set(number.get() + 1);

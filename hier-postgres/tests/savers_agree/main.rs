@@ -14,6 +14,7 @@ use hier_core::checkpoint::{
 };
 use hier_sqlite::Sqlite;
 use proptest::prelude::{ProptestConfig, proptest};
+use proptest::test_runner::RngSeed;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -82,6 +83,9 @@ async fn everything(saver: &dyn Checkpointer) -> Result<Vec<String>, SaverError>
     all.push(format!("{:?}", timeless(pages(saver, &GRAPHS, TIMES[2]).await?)));
     Ok(all)
 }
+
+/// Fixed, so that a test does not fail by chance. With `RngSeed::Random`, the tests search for further differences.
+const SEED: RngSeed = RngSeed::Fixed(1);
 
 impl World {
     /// Makes a call on both savers, and fails if they differ.
@@ -218,7 +222,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, rng_seed: SEED, ..ProptestConfig::default() })]
 
     #[test]
     fn sqlite_agrees_with_memory(calls in proptest::collection::vec(call(), 1..40)) {
@@ -234,7 +238,7 @@ proptest! {
 fn postgres_agrees_with_memory() {
     let url = kit::server::server();
     let number = std::cell::Cell::new(0);
-    let config = ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 32, rng_seed: SEED, failure_persistence: None, ..ProptestConfig::default() };
     let calls = proptest::collection::vec(call(), 1..40);
     let run = proptest::test_runner::TestRunner::new(config).run(&calls, |calls| {
         number.set(number.get() + 1);
