@@ -42,28 +42,52 @@ impl DeclaredQuestion for ApprovalRequest {
     }
 }
 
-/// Creates results for calls that have no result when a new input arrives, except for calls whose result is in the
-/// input. `withdrawn` contains the questions that the input has withdrawn. `channel` is the name of the conversation.
-pub(crate) fn results_of_left_calls<S: Values>(
-    open: Vec<&ToolCall>,
+/// Adds a result to the input for each call that has no result when the input arrives. `withdrawn` contains the
+/// questions that the input has withdrawn. `write` writes messages to the conversation, whose name is `channel`.
+///
+/// A result in the input counts only if its call was a question to the client, who runs the tool. Other results are
+/// removed from the input, because a client cannot know them: some clients fill in a placeholder that reads as success.
+pub(crate) fn answer_left_calls<S: Values>(
+    conversation: &Messages,
     withdrawn: &[Value],
-    input: &Writes<S>,
+    input: Writes<S>,
     channel: &str,
-) -> Vec<Message> {
-    if open.is_empty() {
-        return Vec::new();
+    write: impl Fn(Messages) -> S::Write,
+) -> Writes<S> {
+    let calls = conversation.open_calls();
+    if calls.is_empty() {
+        return input;
     }
-    let added = input.iter().filter_map(|write| added_messages(write, channel).ok().flatten());
-    let given: Messages = added.flat_map(|messages| messages.iter().cloned().collect::<Vec<_>>()).collect();
-    let is_given = |call: &ToolCall| given.iter().any(|message| message.tool_call_id() == Some(&call.id));
-    open.into_iter().filter(|call| !is_given(call)).map(|call| result_of_left_call(call, withdrawn)).collect()
+    // A message of the conversation can have the same call id, because some providers use an id again.
+    let is_known = |message: &Message| message.id.as_deref().is_some_and(|id| conversation.place(id).is_some());
+    let is_clients = |call: &ToolCall| withdrawn.iter().filter_map(call_of_question).any(|asked| is_same(&asked, call));
+    let mut left = calls.clone();
+    let mut is_kept = |message: &Message| {
+        let call = calls.iter().find(|call| message.tool_call_id() == Some(&call.id));
+        let Some(call) = call.filter(|_| !is_known(message)) else { return true };
+        let place = left.iter().position(|other| is_clients(call) && other.id == call.id);
+        place.map(|place| left.remove(place)).is_some()
+    };
+    let mut kept: Writes<S> = Writes::new();
+    for given in input {
+        let added = added_messages(&given, channel).ok().flatten().unwrap_or_default();
+        let messages: Messages = added.iter().filter(|message| is_kept(message)).cloned().collect();
+        kept.push(if messages.len() == added.len() { given } else { write(messages) });
+    }
+    // The results come first, so that they directly follow their calls.
+    let results: Messages = left.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
+    let results = (!results.is_empty()).then(|| write(results));
+    results.into_iter().chain(kept).collect()
+}
+
+fn is_same(call: &ToolCall, other: &ToolCall) -> bool {
+    other.id == call.id && other.name == call.name
 }
 
 fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
-    let is_same = |other: &ToolCall| other.id == call.id && other.name == call.name;
     let mut reasons = withdrawn.iter().filter_map(|question| match ApprovalRequest::deserialize(question) {
-        Ok(request) => is_same(&request.call).then_some(prompts::WITHDRAWN),
-        Err(_) => call_of_question(question).filter(is_same).map(|_| prompts::UNANSWERED),
+        Ok(request) => is_same(&request.call, call).then_some(prompts::WITHDRAWN),
+        Err(_) => call_of_question(question).filter(|asked| is_same(asked, call)).map(|_| prompts::UNANSWERED),
     });
     prompts::refusal(call, reasons.next().unwrap_or(prompts::LEFT))
 }

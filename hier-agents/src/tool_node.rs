@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::tool::ToolCaller;
 use crate::layer::{CallLayers, InheritedLayers, StateProjection};
-use crate::operator::results_of_left_calls;
+use crate::operator::answer_left_calls;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::tool::approval::ApprovalRule;
@@ -194,16 +194,12 @@ where
     Parts::made(spec, nodes, Hooks::made(Vec::new(), None, Arc::new(leave_calls))).part(Arc::new(route))
 }
 
-/// Writes a result for each call that has no result when a new input arrives.
-fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>) -> Writes<S> {
-    let mut writes = Writes::new();
-    let Some(withdrawn) = withdrawn else { return writes };
-    let open = state.conversation().open_calls();
-    let left = results_of_left_calls(open, withdrawn, input, S::CHANNEL);
-    if !left.is_empty() {
-        writes.push(S::said(left.into()));
+/// Adds a result to the input for each call that has no result when the input arrives.
+fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>, input: Writes<S>) -> Writes<S> {
+    match withdrawn {
+        Some(withdrawn) => answer_left_calls(state.conversation(), withdrawn, input, S::CHANNEL, S::said),
+        None => input,
     }
-    writes
 }
 
 /// Sends each open call of the model to the node of its tool.

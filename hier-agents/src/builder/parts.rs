@@ -146,7 +146,7 @@ where
                 Arc::new(InheritedLayers::extended(outer, &inherited, context))
             })
         });
-        let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>| {
+        let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>, input: Writes<S>| {
             agent.prepare(state, withdrawn, input)
         });
         let hooks = Hooks::made(layers, scope, prepare);

@@ -22,7 +22,9 @@ use hier_core::state::{Contains, Values, Writes};
 #[doc(hidden)]
 pub fn untrusted_input<S: Values, C>(parts: Parts<S, C>) -> Parts<S, C> {
     let labels = ConversationLabels::new(TrustLabels::UNTRUSTED);
-    parts.mark_input(Arc::new(move |state: &S, _, _| labels.added_to(state).into_iter().collect::<Writes<S>>()))
+    parts.mark_input(Arc::new(move |state: &S, _, input: Writes<S>| {
+        labels.added_to(state).into_iter().chain(input).collect::<Writes<S>>()
+    }))
 }
 
 /// The declarations of an agent about its messages, and the risk that it accepts.

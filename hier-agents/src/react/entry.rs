@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::agent::AgentDef;
-use crate::operator::results_of_left_calls;
+use crate::operator::answer_left_calls;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
@@ -17,9 +17,9 @@ use hier_core::state::{Contains, State, Values, Writes};
 pub(super) const SYSTEM_ID: &str = "system:";
 
 impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
-    /// Begins a turn in this state. `withdrawn` contains the questions that the input withdraws, if the run has a
-    /// thread. Writes only changes.
-    pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>, input: &Writes<S>) -> Writes<S> {
+    /// Begins a turn in this state, and returns the input after the writes that the turn needs. `withdrawn` contains the
+    /// questions that the input withdraws, if the run has a thread. Writes only changes.
+    pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>, mut input: Writes<S>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
         let is_called = base.current_tool_call.is_some();
         let mut writes = Writes::new();
@@ -28,12 +28,8 @@ impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // The results are written before the input, so that they directly follow their calls.
-                let open = base.messages.open_calls();
-                let left = results_of_left_calls(open, withdrawn, input, channels.messages.name());
-                if !left.is_empty() {
-                    writes.push(channels.messages.write::<S>(left));
-                }
+                let (channel, write) = (channels.messages.name(), |given| channels.messages.write::<S>(given));
+                input = answer_left_calls(&base.messages, withdrawn, input, channel, write);
             }
             if !base.layer_counts.is_empty() {
                 writes.push(channels.layer_counts.write::<S>(Overwrite(LayerCounts::new())));
@@ -56,7 +52,7 @@ impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
                 writes.push(channels.messages.write::<S>(old));
             }
         }
-        writes
+        writes.into_iter().chain(input).collect()
     }
 
     fn begin(&self, state: &S, is_called: bool, writes: &mut Writes<S>) {

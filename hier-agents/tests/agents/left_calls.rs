@@ -20,11 +20,15 @@ async fn pay(eur: u32) -> String {
     format!("paid {eur}")
 }
 
-graph! { Chat<Filing> = Agent { tools: [pay] } }
+/// Shows a text to the user.
+#[tool(client)]
+async fn show(text: String) -> String;
+
+graph! { Chat<Filing> = Agent { tools: [pay, show] } }
 
 graph! { Judge<Filing> = Agent { tools: [pay], answer: artifact } }
 
-graph! { Desk<Filing> = ReactGraph { tools: [pay], subagents: [Clerk] } }
+graph! { Desk<Filing> = ReactGraph { tools: [pay, show], subagents: [Clerk] } }
 
 graph! { Clerk<Filing> = ReactGraph { tools: [pay] } }
 
@@ -32,13 +36,13 @@ graph! { List<Filing> = TodoGraph { tools: [pay] } }
 
 graph! {
     Own<Filing, BaseContext> = Graph {
-        nodes: [think, act = tools![pay]],
+        nodes: [think, act = tools![pay, show]],
         edges: [START >> think >> if wants_tools { act } else { END }, act >> think],
     }
 }
 
 async fn think(state: &Filing, run: &Run<BaseContext>) -> hier_core::Result<FilingUpdate> {
-    let answer = run.model()?.ask(&state.base.messages).tools(tools![pay]).await?;
+    let answer = run.model()?.ask(&state.base.messages).tools(tools![pay, show]).await?;
     Ok(Filing::update().messages(answer.message))
 }
 
@@ -106,33 +110,82 @@ async fn later_requests_report_calls_that_were_not_made() {
     }
 }
 
-/// A client can send the results of open calls together with the next message, as LangGraph's chat user interfaces do.
-#[tokio::test]
-async fn result_in_the_input_is_the_only_result() {
-    let kinds: [(&str, Compiled, Message); 3] = [
-        ("chat", Chat::compile(), Message::assistant("Paid.")),
-        ("desk", Desk::compile_as_root(), finish("paid")),
-        ("own", Own::compile(), Message::assistant("Paid.")),
+/// The model makes these calls, and the next input contains these results. Returns the results of each call, as the
+/// model received them and as they are stored.
+async fn with_results(made: &Message, given: &[(usize, &str)]) -> Vec<Vec<Vec<String>>> {
+    let kinds: [(Compiled, Message); 3] = [
+        (Chat::compile(), Message::assistant("Done.")),
+        (Desk::compile_as_root(), finish("done")),
+        (Own::compile(), Message::assistant("Done.")),
     ];
-    for (kind, graph, end) in kinds {
-        let pays = calls([("pay", json!({"eur": 9})), ("pay", json!({"eur": 8}))]);
-        let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new([pays.clone(), end]));
-        let context = || BaseContext::new(model.clone());
-        let _ =
-            graph.invoke(Filing::update().messages(Message::user("pay"))).thread("t").context(context()).await.unwrap();
-        let [cash, other] = pays.tool_calls() else { panic!("{pays:?}") };
-        let input = Filing::update().messages([Message::tool(cash, "paid in cash"), Message::user("thanks")]);
+    let mut all = Vec::new();
+    for (graph, end) in kinds {
+        let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new([made.clone(), end]));
+        let (context, calls) = (|| BaseContext::new(model.clone()), made.tool_calls());
+        let start = Filing::update().messages(Message::user("go"));
+        assert!(!graph.invoke(start).thread("t").context(context()).await.unwrap().is_finished());
+        let given = given.iter().map(|(place, text)| Message::tool(&calls[*place], *text));
+        let input = Filing::update().messages(given.chain([Message::user("thanks")]).collect::<Vec<_>>());
         let out = graph.invoke(input).thread("t").context(context()).await.unwrap();
         for messages in [&out.state().base.messages, &model.requests()[1].messages] {
             let results = |call: &ToolCall| -> Vec<String> {
                 let of_call = messages.iter().filter(|message| message.tool_call_id() == Some(&call.id));
                 of_call.map(Message::text).collect()
             };
-            assert_eq!(results(cash), ["paid in cash"], "{kind}");
-            assert!(matches!(&results(other)[..], [left] if left.starts_with("Error: not made")), "{kind}");
-            assert!(!messages.iter().any(|message| message.text().contains("was called earlier")), "{kind}");
+            all.push(calls.iter().map(results).collect());
+            assert!(!messages.iter().any(|message| message.text().contains("was called earlier")), "{messages:?}");
+            assert!(messages.iter().any(|message| message.text() == "thanks"), "{messages:?}");
         }
     }
+    all
+}
+
+/// A client can send the results of its tools together with the next message, as LangGraph's chat user interfaces do.
+#[tokio::test]
+async fn result_in_the_input_is_the_only_result() {
+    let shows = calls([("show", json!({"text": "a"})), ("show", json!({"text": "b"}))]);
+    for results in with_results(&shows, &[(0, "shown"), (0, "shown twice")]).await {
+        assert_eq!(results[0], ["shown"]);
+        let [left] = &results[1][..] else { panic!("{results:?}") };
+        assert!(left.starts_with("Error: no result: a new message arrived before the client answered"), "{left}");
+    }
+}
+
+/// A client can only know the results of its own tools. LangGraph's chat user interfaces send a placeholder for every
+/// open call.
+#[tokio::test]
+async fn placeholder_for_an_open_approval_is_replaced() {
+    let placeholder = "Successfully handled tool call.";
+    let both = calls([("pay", json!({"eur": 9})), ("show", json!({"text": "a"}))]);
+    for results in with_results(&both, &[(0, placeholder), (1, placeholder)]).await {
+        let [left] = &results[0][..] else { panic!("{results:?}") };
+        assert!(left.starts_with("Error: not made: a new message arrived before"), "{left}");
+        assert_eq!(results[1], [placeholder]);
+    }
+}
+
+/// Some providers use the ids of calls again, and some clients send the whole conversation with each input.
+#[tokio::test]
+async fn known_result_of_an_earlier_call_is_not_taken_for_a_new_one() {
+    let question = || Message::calls("", [ToolCall::new("show", json!({"text": "a"})).with_id("0")]);
+    let model = ScriptedModel::new([
+        question(),
+        Message::assistant("Shown."),
+        question(),
+        Message::assistant("Not shown again."),
+    ]);
+    let (graph, context) = (Chat::compile().checkpointer(MemorySaver::new()), || BaseContext::new(model.clone()));
+    let message = |text| Filing::update().messages(Message::user(text));
+    assert!(!graph.invoke(message("show")).thread("t").context(context()).await.unwrap().is_finished());
+    let shown = graph.invoke(Command::resume("ok")).thread("t").context(context()).await.unwrap();
+    assert!(!graph.invoke(message("again")).thread("t").context(context()).await.unwrap().is_finished());
+    let history = shown.state().base.messages.iter().cloned().chain([Message::user("never mind")]);
+    let input = Filing::update().messages(history.collect::<Vec<_>>());
+    let out = graph.invoke(input).thread("t").context(context()).await.unwrap();
+    let results = out.state().base.messages.iter().filter(|message| message.tool_call_id() == Some("0"));
+    let results: Vec<String> = results.map(Message::text).collect();
+    assert_eq!((results.len(), &*results[0]), (2, "ok"), "{results:?}");
+    assert!(results[1].contains("before the client answered"), "{results:?}");
 }
 
 /// A question of a subagent: its supervisor receives a result for the call of the subagent.

@@ -166,8 +166,7 @@ impl<S: Values, C> Parts<S, C> {
         Self { asked, ..self }
     }
 
-    /// Sets a function that returns writes before each new input. The engine applies them in addition to those of
-    /// [`Hooks`].
+    /// Sets a function that adds writes to each new input, in addition to those of [`Hooks`].
     #[doc(hidden)]
     pub fn mark_input(mut self, mark: Prepare<S>) -> Self {
         self.hooks.mark_input = Some(mark);

@@ -100,8 +100,7 @@ impl<S: Values, C> Program<S, C> {
         }
     }
 
-    /// Returns the code that runs before each input of this graph. Defaults to that of the first part that has such
-    /// code.
+    /// Returns the code that prepares each input of this graph. Defaults to that of the first part that has such code.
     pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
         let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
         let prepare = self.hooks.prepare.clone().or_else(parts);
@@ -109,9 +108,7 @@ impl<S: Values, C> Program<S, C> {
             return self.hooks.mark_input.clone().or(prepare);
         };
         let (mark, prepare) = (mark.clone(), prepare.clone());
-        Some(Arc::new(move |state, withdrawn, input| {
-            mark(state, withdrawn, input).into_iter().chain(prepare(state, withdrawn, input)).collect()
-        }))
+        Some(Arc::new(move |state, withdrawn, input| prepare(state, withdrawn, mark(state, withdrawn, input))))
     }
 
     /// Returns true if the graph or one of its subgraphs calls a model.

@@ -12,10 +12,10 @@ use crate::state::{Values, Writes};
 /// The code of `on_entry` or `on_exit`, as the macro generates it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// A function that returns the writes that a graph makes before it applies a new input. It receives the state before
-/// the input, and the input. For a stored thread, it also receives the values of the open questions that the input
-/// withdraws.
-pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>, &Writes<S>) -> Writes<S> + Send + Sync>;
+/// A function that prepares the input of a graph: it returns the input, possibly changed, with further writes. It
+/// receives the state before the input, and the input. For a stored thread, it also receives the values of the open
+/// questions that the input withdraws.
+pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>, Writes<S>) -> Writes<S> + Send + Sync>;
 
 /// A function that makes the [`Scope`] that a graph passes to its subgraphs. The engine calls it when a run of the
 /// graph begins. The function receives the scope that the graph itself got from its outer graph, and the context of the
@@ -67,9 +67,9 @@ pub struct Hooks<S: Values, C> {
     pub(crate) layers: Vec<String>,
     /// Makes the value that subgraphs receive. Defaults to the value that was passed to the graph.
     pub(crate) scope: Option<Enter<C>>,
-    /// Returns the writes before each input. An agent uses them to end its unfinished turn.
+    /// Prepares each input. An agent then ends its unfinished turn.
     pub(crate) prepare: Option<Prepare<S>>,
-    /// Returns further writes before each input.
+    /// Adds further writes to each input.
     pub(crate) mark_input: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
@@ -121,7 +121,7 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
 
 impl<S: Values, C> Hooks<S, C> {
     /// Creates the hooks of a graph that is built at run time. `layers` contains the names of an agent's layers,
-    /// outermost first. `scope` makes the value that subgraphs receive. `prepare` returns the writes before each input.
+    /// outermost first. `scope` makes the value that subgraphs receive. `prepare` prepares each input.
     pub fn made(layers: Vec<String>, scope: Option<Enter<C>>, prepare: Prepare<S>) -> Self {
         Self { layers, scope, prepare: Some(prepare), ..Self::default() }
     }

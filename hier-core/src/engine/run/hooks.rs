@@ -64,13 +64,10 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Enters the graph. Returns the writes that the graph makes before each input, the input, and the writes of
-    /// `on_entry`, in this order.
+    /// Enters the graph. Returns the prepared input and the writes of `on_entry`, in this order.
     pub(super) async fn enter_graph(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let input = match self.task.graph.prepare() {
-            Some(prepare) => {
-                prepare(&self.task.state, self.withdrawn.as_deref(), &input).into_iter().chain(input).collect()
-            }
+            Some(prepare) => prepare(&self.task.state, self.withdrawn.as_deref(), input),
             None => input,
         };
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
