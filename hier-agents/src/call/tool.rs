@@ -2,6 +2,7 @@
 //! `tools![…]` nodes goes through this module.
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tracing::{Instrument, field};
 
 use super::{labels, nesting};
@@ -76,8 +77,9 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
         Ok(command.with_writes(writes))
     }
 
-    /// Adds the arguments of a call to its result, because the operator has changed them.
-    fn edited(&self, mut command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
+    /// Adds the operator's arguments of a call to its result. A layer may have revised the arguments of the call itself,
+    /// for example with a secret, which the model must not receive.
+    fn edited(&self, mut command: Command<S>, call: &ToolCall, args: &Value) -> Result<Command<S>, NodeError> {
         let mut writes = Writes::new();
         for write in std::mem::take(&mut command.writes) {
             let Some(messages) = added_messages(&write, self.channel)? else {
@@ -85,7 +87,7 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
                 continue;
             };
             let is_result = |message: &Message| message.tool_call_id() == Some(&call.id);
-            let edit = |message| if is_result(&message) { prompts::edited(message, &call.args) } else { message };
+            let edit = |message| if is_result(&message) { prompts::edited(message, args) } else { message };
             writes.push((self.write_messages)(messages.iter().cloned().map(edit).collect()));
         }
         Ok(command.with_writes(writes))
@@ -134,7 +136,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         // second approval is requested.
         let args = approved.args.clone();
         match self.check(approved, task).await? {
-            Ok(call) => self.edited(self.call_approved(tool, &call, task).await?, &call),
+            Ok(call) => self.edited(self.call_approved(tool, &call, task).await?, &call, &args),
             Err(reason) => Ok(self
                 .refuse(&call, &format!("the operator changed the arguments to {args}, which were refused: {reason}"))),
         }

@@ -99,6 +99,34 @@ async fn edited_arguments_can_be_denied() {
     assert!(out.state().findings.is_empty());
 }
 
+/// Sends an amount.
+#[tool(needs_approval)]
+async fn send(amount: u32, token: String) -> String {
+    format!("sent {amount} with {} characters", token.len())
+}
+
+/// A layer can add a secret to the arguments, which only the tool receives.
+#[tokio::test]
+async fn model_receives_the_edited_arguments_before_a_layer_revises_them() {
+    let signed = |call: &ToolCall, _: &Filing| {
+        let mut args = call.args.clone();
+        args["token"] = json!("t0ps3cret");
+        Verdict::Revise(args)
+    };
+    let desk = AgentBuilder::<Filing>::new("desk").tool(send::TOOL).layer(Guard::new(signed)).compile().unwrap();
+    let desk = desk.checkpointer(MemorySaver::new());
+    let model = ScriptedModel::new([call("send", json!({"amount": 9})), Message::assistant("done")]);
+    let context = || BaseContext::new(model.clone());
+    assert!(!desk.invoke(asked("d")).thread("t").context(context()).await.unwrap().is_finished());
+    let edit = Command::resume(Approval::Edit { args: json!({"amount": 3}) });
+    let out = desk.invoke(edit).thread("t").context(context()).await.unwrap();
+    let received = out.state().base.messages.get(2).unwrap().text();
+    assert_eq!(
+        received,
+        "[The operator changed the arguments of this call to {\"amount\":3}. The result:]\nsent 3 with 9 characters"
+    );
+}
+
 #[tokio::test]
 async fn revised_arguments_are_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
