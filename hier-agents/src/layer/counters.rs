@@ -28,9 +28,10 @@ impl CallCounters {
         is_left
     }
 
-    pub(super) fn decrement(&self, key: &str) {
+    /// Replaces one unit of [`increment_below`](Self::increment_below) by the number of units that were used.
+    pub(super) fn settle(&self, key: &str, used: u64) {
         if let Some(count) = lock(&self.0).get_mut(key) {
-            *count = count.saturating_sub(1);
+            *count = count.saturating_sub(1).saturating_add(used);
         }
     }
 }

@@ -108,12 +108,12 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
     }
 
     /// Reserves one unit if the count is below `most`. The count of this process, if it has one, includes the unit until
-    /// the result is dropped.
+    /// the result is settled or dropped.
     fn reserve(&self, most: u64) -> Option<ReservedUnit<'a>> {
         let counters = self.site.counters;
         let is_left =
             counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most));
-        is_left.then(|| ReservedUnit { counters, key: self.key.clone() })
+        is_left.then(|| ReservedUnit { counters, key: self.key.clone(), used: 0 })
     }
 
     /// Adds to the counters of this process, which parallel agents share.
@@ -133,12 +133,20 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
 struct ReservedUnit<'a> {
     counters: Option<&'a CallCounters>,
     key: String,
+    used: u64,
+}
+
+impl ReservedUnit<'_> {
+    /// Counts the units that the call has used in place of the reserved unit.
+    fn settle(mut self, used: u64) {
+        self.used = used;
+    }
 }
 
 impl Drop for ReservedUnit<'_> {
     fn drop(&mut self) {
         if let Some(counters) = self.counters {
-            counters.decrement(&self.key);
+            counters.settle(&self.key, self.used);
         }
     }
 }
@@ -172,7 +180,7 @@ where
         if let Some(most) = most_cost.filter(|most| cost.get() >= most.picodollars()) {
             return Ok(ModelReply::end(AgentLimit::Cost(most)));
         }
-        let _reserved = match self.model_calls.map(|most| calls.reserve(most).ok_or(most)).transpose() {
+        let reserved = match self.model_calls.map(|most| calls.reserve(most).ok_or(most)).transpose() {
             Ok(reserved) => reserved,
             Err(most) => return Ok(ModelReply::end(AgentLimit::ModelCalls(most))),
         };
@@ -182,6 +190,11 @@ where
         outer.add(inner.get());
         let mut reply = made?;
         let answers = answered(&reply, inner.get());
+        if let Some(reserved) = reserved {
+            reserved.settle(answers.count);
+        }
+        tokens.add(answers.tokens);
+        cost.add(answers.cost.picodollars());
         let used = [
             (calls, self.model_calls.map(|_| answers.count)),
             (tokens, self.tokens.map(|_| answers.tokens)),
@@ -189,7 +202,6 @@ where
         ];
         for (count, used) in used {
             if let Some(used) = used.filter(|used| *used > 0) {
-                count.add(used);
                 reply = reply.write(count.write(used));
             }
         }

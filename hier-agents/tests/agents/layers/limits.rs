@@ -188,6 +188,21 @@ async fn inherited_limit_counts_the_whole_tree() {
     assert_eq!(out.state().layer_counts.get("desk/0:Limit model_calls"), 4);
 }
 
+/// Calls of parallel agents count when they end, before the agents report.
+#[tokio::test]
+async fn inherited_limit_counts_ended_calls_of_running_agents() {
+    let clerk = AgentBuilder::<BaseState>::react("clerk").tool(lookup::TOOL).compile().unwrap();
+    let clerk = Subagent::new(&clerk).policy(SubagentPolicy::new());
+    let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).parallel_subagents(true);
+    let desk = desk.layer(Inherited::new(Limit::new().model_calls(5))).compile_as_root().unwrap();
+    let model = ScriptedModel::reacting(|request| match &*request.tools {
+        tools if tools.iter().any(|tool| tool.name == "lookup") => look(1),
+        _ => calls([("clerk", json!({"task": "a"})), ("clerk", json!({"task": "b"}))]),
+    });
+    let out = desk.invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
+    assert_eq!((out.ending(), model.call_count()), (Some(&end(AgentLimit::ModelCalls(5))), 5));
+}
+
 /// Subagent calls next to tool calls do not count as tool calls.
 #[tokio::test]
 async fn subagent_calls_do_not_count_as_tool_calls() {
