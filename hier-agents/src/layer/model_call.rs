@@ -88,7 +88,8 @@ impl OutputTool {
     /// other tools, which a layer may have replaced.
     pub(crate) fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
         let is_native = model.native_output(&self.shape);
-        if is_native == request.output.is_some() {
+        let has_tool = request.tools.iter().any(|tool| tool.name == self.tool.name);
+        if is_native == request.output.is_some() && is_native != has_tool {
             return;
         }
         let others = request.tools.iter().filter(|tool| tool.name != self.tool.name).cloned();

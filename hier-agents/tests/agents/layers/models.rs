@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hier_agents::layer::{Emails, Fallback, Layer, ModelCall, ModelReply, NextModel, Redact};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, ModelError, ToolSpec};
+use hier_agents::{AgentBuilder, AgentEnd, ModelError, OutputSpec, ToolSpec};
 use hier_core::graph::Retry;
 use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
@@ -187,4 +187,43 @@ async fn fallback_for_a_typed_answer_keeps_the_tools_of_a_layer() {
         (offered(&smart, 0), offered(&cheap, 0)),
         (vec!["other".into()], vec!["other".into(), "final_answer".into()])
     );
+}
+
+/// Requests another form of answer than the agent.
+struct OtherOutput(Option<OutputSpec>);
+
+#[async_trait]
+impl Layer<Filing, Court> for OtherOutput {
+    async fn model_call(
+        &self,
+        mut call: ModelCall<'_, Filing, Court>,
+        next: NextModel<'_, Filing, Court>,
+    ) -> Result<ModelReply<Filing>> {
+        call.request.output.clone_from(&self.0);
+        next.call(call).await
+    }
+}
+
+/// The fallback receives either the schema of the typed answer or the tool that gives it, and never both or neither.
+#[tokio::test]
+async fn fallback_for_a_typed_answer_has_one_form_of_it() {
+    let busy = || ModelError::Unavailable { model: "smart".to_owned(), reason: "busy".to_owned(), source: None };
+    let (smart, tool) =
+        (ScriptedModel::try_reacting(move |_| Err(busy())), call("final_answer", json!({"value": "right"})));
+    let text = Message::assistant(json!({"value": "right"}).to_string());
+    let of_layer = OutputSpec::of_type::<String>("other");
+    for (smart, cheap, output, is_native) in [
+        (smart.clone(), ScriptedModel::new([text]).native_output(), Some(of_layer), true),
+        (smart.native_output(), ScriptedModel::new([tool]), None, false),
+    ] {
+        let judge = AgentBuilder::<Filing, Court>::new("judge").answer(&Filing::channels().artifact);
+        let judge =
+            judge.layer(OtherOutput(output)).layer(Fallback::<Court>::new(|court| &court.cheap)).compile().unwrap();
+        let court = Court { base: BaseContext::new(smart), cheap: cheap.clone() };
+        let out = judge.invoke(Filing::update().messages(Message::user("?"))).context(court).await.unwrap();
+        assert_eq!(out.state().artifact.as_deref(), Some("right"));
+        let request = &cheap.requests()[0];
+        let has_tool = request.tools.iter().any(|tool| tool.name == "final_answer");
+        assert_eq!((request.output.is_some(), has_tool), (is_native, !is_native));
+    }
 }
