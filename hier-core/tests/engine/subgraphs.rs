@@ -2,7 +2,8 @@
 
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
-use hier_core::state::Overwrite;
+use hier_core::state::{Builtin, DynState, Overwrite, Schema};
+use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Trace {
@@ -319,4 +320,27 @@ async fn builder_attaches_subgraphs() {
     outer = outer.edge(START, "p").edge("p", "sub").edge("p", "also").edge("sub", END).edge("also", END);
     let out = outer.compile().unwrap().invoke(Trace::update()).await.unwrap();
     assert_eq!(out.state().log, ["p", "s", "s"]);
+}
+
+/// Only the subgraph merges `found`, so its write for the outer graph is the whole value.
+#[tokio::test]
+async fn events_show_the_whole_value_of_a_channel_without_a_reducer() {
+    let mut inner = GraphBuilder::dynamic("inner", Schema::new().reduced("found", Builtin::Append));
+    for node in ["a", "b"] {
+        let find = |task: Task<DynState>| async move { task.state().update(json!({ "found": [task.run().node()] })) };
+        inner = inner.node(node, find);
+    }
+    let inner = inner.edge(START, "a").edge("a", "b").edge("b", END).compile().unwrap();
+    let mut outer: GraphBuilder<DynState> = GraphBuilder::dynamic("outer", Schema::new().last("found"));
+    outer = outer.subgraph("sub", &inner).edge(START, "sub").edge("sub", END);
+    let outer = outer.compile().unwrap();
+    let modes = [StreamMode::Updates, StreamMode::Tasks];
+    let mut stream = outer.stream(outer.update(json!({ "found": ["old"] })).unwrap()).modes(modes);
+    let mut shown = Vec::new();
+    while let Some(event) = stream.next().await {
+        shown.push(event.unwrap().to_json().unwrap()["data"].clone());
+    }
+    let found = json!({ "found": ["old", "a", "b"] });
+    assert_eq!((&shown[1], &shown[2]["result"]), (&json!({ "sub": found }), &found));
+    assert_eq!(stream.outcome().await.unwrap().state().to_value(), found);
 }

@@ -320,8 +320,11 @@ impl ChannelWrite for DynWrite {
     }
 
     fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self> {
-        let is_tracked = spec.kind != Kind::Untracked;
-        write.downcast::<Self>().ok().map(|write| Self { channel, is_tracked, ..*write })
+        let (is_merged, is_tracked) = (!spec.kind.single_writer(), spec.kind != Kind::Untracked);
+        let Self { name, value, .. } = *write.downcast::<Self>().ok()?;
+        // Without a reducer there is nothing to bypass.
+        let value = if is_merged { value } else { Write::Merge(value.into_value()) };
+        Some(Self { channel, name, value, is_merged, is_tracked })
     }
 }
 

@@ -177,7 +177,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
             return Ok(Writes::new());
         }
         let shared = self.shared(&task.graph.channels).iter().enumerate().filter(|(_, outer)| outer.is_some());
-        let writes = shared.filter_map(|(channel, _)| write_of(&*runner.task.state, channel, false).transpose());
+        let writes = shared.filter_map(|(channel, _)| write_of(&*runner.task.state, channel).transpose());
         writes.collect()
     }
 
@@ -196,7 +196,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
                 && writes.iter().any(|write| write.channel() == channel);
             if is_replaced {
                 writes.retain(|write| write.channel() != channel);
-                writes.extend(write_of(end, channel, true)?);
+                writes.extend(write_of(end, channel)?);
             }
         }
         Ok(writes)
@@ -263,11 +263,11 @@ impl<T: Values, C, D> Attached<T, C, D> {
 }
 
 /// Returns a write of a channel's value. Returns `None` if the channel has no value.
-fn write_of<T: Values>(state: &T, channel: usize, overwrite: bool) -> Result<Option<T::Write>, NodeError> {
+fn write_of<T: Values>(state: &T, channel: usize) -> Result<Option<T::Write>, NodeError> {
     let Some(value) = state.stored(channel) else { return Ok(None) };
     let mut bytes = Vec::new();
     value.encode(&mut bytes)?;
-    Ok(Some(state.write_from(channel, overwrite, &bytes)?))
+    Ok(Some(state.write_from(channel, false, &bytes)?))
 }
 
 /// Opens a run of an inner graph as part of a task of the outer graph.
