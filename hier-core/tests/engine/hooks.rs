@@ -203,6 +203,57 @@ async fn exit_hook_of_a_subgraph_runs_after_a_command_for_the_parent() {
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Search {
+    gives_up: bool,
+    #[reducer(append)]
+    found: Vec<String>,
+    #[reducer(sum)]
+    cost: i64,
+}
+
+/// Keeps only the last write to `found`.
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Report {
+    gives_up: bool,
+    found: Vec<String>,
+    #[reducer(sum)]
+    cost: i64,
+}
+
+graph! {
+    Searching<Search> = Graph { nodes: [seek, decide], edges: [START >> seek >> decide >> END], on_exit: conclude }
+}
+
+graph! {
+    Reporting<Report> = Graph { nodes: [Searching], edges: [START >> Searching >> END] }
+}
+
+async fn seek() -> SearchUpdate {
+    Search::update().found(["a".to_owned()]).found(["b".to_owned()]).cost(1)
+}
+
+async fn decide(state: &Search) -> Command<Search> {
+    if state.gives_up { Command::update(Report::update()).parent() } else { Command::new() }
+}
+
+async fn conclude(state: &Search) -> SearchUpdate {
+    // The sum with the cost of `seek` is too large for the channel.
+    let cost = if state.gives_up { i64::MAX } else { 10 };
+    Search::update().found(["z".to_owned()]).cost(cost)
+}
+
+#[tokio::test]
+async fn exit_writes_do_not_return_changes_that_a_subgraph_abandons() {
+    let run = async |gives_up| {
+        let input = Report::update().gives_up(gives_up).found(["old".to_owned()]);
+        let end = Reporting::compile().invoke(input).await.expect("a run").into_state();
+        (end.found.join(" "), end.cost)
+    };
+    assert_eq!(run(false).await, ("old a b z".to_owned(), 11));
+    assert_eq!(run(true).await, ("z".to_owned(), i64::MAX));
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Visits {
     visits: u32,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
-use crate::engine::attempt::route::with_writes;
+use crate::engine::attempt::route::merge;
 use crate::engine::durable::segment::segment_of_task;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{
@@ -43,7 +43,7 @@ where
                 }
                 writes
             };
-            self.finish(&mut runner, task, leave).await
+            self.finish(&mut runner, task, |_| true, leave).await
         })
     }
 
@@ -98,7 +98,7 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         let mut runner = open_child(&self.graph, state, context, task).await?;
         runner.return_only(returned);
         self.begin(&mut runner, task).await?;
-        self.finish(&mut runner, task, leave).await
+        self.finish(&mut runner, task, |channel| returned[channel], leave).await
     }
 
     async fn begin<S>(&self, runner: &mut GraphRunner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
@@ -111,25 +111,33 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
     }
 
     /// Runs the inner graph to its end, and leaves it. The writes of `on_exit` reach the outer graph even if `leave`
-    /// drops other writes.
+    /// drops other writes, but without values that the outer graph does not receive.
     async fn finish<S>(
         &self,
         runner: &mut GraphRunner<T, D>,
         task: &Task<S, C>,
+        is_returned: impl Fn(usize) -> bool,
         leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
     ) -> NodeResult<S>
     where
         S: Values,
         C: Send + Sync + 'static,
     {
-        let leave = |end: &T, returned| Ok(leave(end, self.merged(task, end, returned)?));
+        let mut is_finished = false;
+        let leave = |end: &T, mut returned| {
+            is_finished = true;
+            self.make_whole(task, end, &mut returned)?;
+            Ok(leave(end, returned))
+        };
         let Output { mut writes, gotos } = finish_child(runner, task, leave).await?;
-        let left = runner.leaving().await?;
-        if !left.is_empty() {
-            let end = with_writes(&*runner.task.state, &left)?;
-            let left = self.merged(task, &end, left.into_iter().collect())?;
-            self.hand_back(task, left).into_iter().for_each(|write| writes.push(write));
+        let is_whole = |channel| is_finished && is_returned(channel) && self.merges_alone(task, channel);
+        let left = runner.leaving().await?.into_iter();
+        let (mut whole, left): (Vec<_>, Vec<_>) = left.partition(|write| is_whole(write.channel()));
+        for write in &whole {
+            merge(Arc::make_mut(&mut runner.task.state), write)?;
         }
+        self.make_whole(task, &runner.task.state, &mut whole)?;
+        self.hand_back(task, whole.into_iter().chain(left)).into_iter().for_each(|write| writes.push(write));
         Ok(Output { writes, gotos })
     }
 }
@@ -181,25 +189,21 @@ impl<T: Values, C, D> Attached<T, C, D> {
         writes.collect()
     }
 
-    /// Replaces writes by the final value of their channel if only the subgraph merges the channel. The outer graph keeps
-    /// only the last write of such a channel.
-    fn merged<S: Values>(
-        &self,
-        task: &Task<S, C>,
-        end: &T,
-        mut writes: Vec<T::Write>,
-    ) -> Result<Vec<T::Write>, NodeError> {
-        let (inner, outer) = (&self.graph.channels, &task.graph.channels);
-        for (channel, shared) in self.shared(outer).iter().enumerate() {
-            let is_replaced = shared.is_some_and(|shared| outer[shared].kind.single_writer())
-                && !inner[channel].kind.single_writer()
-                && writes.iter().any(|write| write.channel() == channel);
-            if is_replaced {
+    /// Returns true if the subgraph merges the writes of a shared channel, but the outer graph keeps only the last one.
+    fn merges_alone<S: Values>(&self, task: &Task<S, C>, channel: usize) -> bool {
+        let (inner, outer) = (self.graph.channels[channel].kind, &task.graph.channels);
+        !inner.single_writer() && self.shared(outer)[channel].is_some_and(|shared| outer[shared].kind.single_writer())
+    }
+
+    /// Replaces writes by the final value of their channel if only the subgraph merges the channel.
+    fn make_whole<S: Values>(&self, task: &Task<S, C>, end: &T, writes: &mut Vec<T::Write>) -> Result<(), NodeError> {
+        for channel in 0..self.graph.channels.len() {
+            if self.merges_alone(task, channel) && writes.iter().any(|write| write.channel() == channel) {
                 writes.retain(|write| write.channel() != channel);
                 writes.extend(write_of(end, channel)?);
             }
         }
-        Ok(writes)
+        Ok(())
     }
 
     /// Decodes the payload of a Send to a state. A dynamic state takes an object, and merges the channels that it has.
