@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::delivery;
@@ -214,9 +215,8 @@ impl Queue {
     pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         let due = settlement.index.as_ref().and_then(|index| index.due);
-        if let Some(index) = settlement.index.take() {
-            self.thread.take(index, now);
-        }
+        let running = self.live.iter().find(|run| run.status == RunStatus::Running);
+        let graph = running.map(|run| Value::from(&*run.graph));
         // The first records of a run contain its input.
         let (enters, keeps) = (!settlement.records.is_empty(), settlement.also.run.is_some());
         if let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running)
@@ -241,6 +241,13 @@ impl Queue {
             let place = self.live.iter().position(|run| run.id == end.run);
             let place = place.ok_or(RunsError::NoRun { run: end.run })?;
             self.end_at(place, end, due, now);
+        }
+        if let Some(mut index) = settlement.index.take() {
+            // A timer continues the thread with this configuration, so a failed run of another graph must not change it.
+            if graph.is_some_and(|graph| self.thread.metadata.get("graph_id").is_some_and(|name| *name != graph)) {
+                index.config = None;
+            }
+            self.thread.take(index, now);
         }
         Ok(())
     }

@@ -87,9 +87,9 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };
-    let mut before = RunQuery::thread(&*due.thread);
-    before.limit = 16;
-    let before = shared.store.runs(before).await?;
+    let mut newest = RunQuery::thread(&*due.thread);
+    newest.limit = 16;
+    let before = shared.store.runs(newest.clone()).await?;
     let in_vain = before.iter().take_while(|run| is_woken(run) && run.status != RunStatus::Success).count();
     if let Some(last) = before.first().filter(|_| in_vain > 0) {
         let until = last.updated + delay(in_vain);
@@ -104,7 +104,8 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
         // Postpones the thread, so that it is not the first thread in each search.
         return is_due(&**graph, shared, due, now, Some(now + MAX_DELAY)).await.map(|_| ());
     }
-    let new = resuming_run(due, name, before.into_iter().next(), row.config, in_vain);
+    let last = last_run(shared, before, newest, &name).await?;
+    let new = resuming_run(due, name, last, row.config, in_vain);
     match shared.store.create_run(new).await {
         Ok(run) => {
             tracing::debug!(thread = %due.thread, run = %run.id, "resumed a due thread");
@@ -147,7 +148,26 @@ fn delay(in_vain: usize) -> Duration {
     FIRST_DELAY.saturating_mul(1 << times).min(MAX_DELAY)
 }
 
-/// Creates a run with the options of the thread's last run, but without that run's input.
+/// Returns the last run of this graph, from these runs or from the pages after them. Runs of other graphs have failed,
+/// and have options for their own graph.
+async fn last_run(
+    shared: &WorkerContext,
+    mut page: Vec<Run>,
+    mut query: RunQuery,
+    graph: &str,
+) -> Result<Option<Run>, RunsError> {
+    loop {
+        let is_last = page.len() < query.limit;
+        let found = page.into_iter().find(|run| run.graph == graph);
+        if found.is_some() || is_last {
+            return Ok(found);
+        }
+        query.offset += query.limit;
+        page = shared.store.runs(query.clone()).await?;
+    }
+}
+
+/// Creates a run with the options of the graph's last run on the thread, but without that run's input.
 fn resuming_run(
     due: &DueThread,
     graph: String,

@@ -45,9 +45,11 @@ async fn run_of_another_graph_does_not_stop_a_deadline() {
     let desk = open(served).await;
     let path = format!("/threads/{}", desk.thread().await);
     let wait = format!("{path}/runs/wait");
-    desk.post(&wait, json!({ "assistant_id": "shop", "input": { "seconds": 0.0 } })).await;
-    let (_, failed) = desk.post(&wait, json!({ "assistant_id": "two", "input": { "n": 1 } })).await;
+    let body = |graph: &str, input: Value| json!({ "assistant_id": graph, "input": input, "context": { "by": graph }, "config": { "tags": [graph] } });
+    desk.post(&wait, body("shop", json!({ "seconds": 0.0 }))).await;
+    let (_, failed) = desk.post(&wait, body("two", json!({ "n": 1 }))).await;
     assert!(failed["__error__"].is_object(), "{failed}");
+    assert_eq!(desk.get(&path).await.1["config"]["tags"], json!(["shop"]));
     desk.post(&format!("{path}/signals/paid"), json!({ "value": "r-1" })).await;
     let ends = async {
         while desk.get(&path).await.1["values"]["notes"] != json!(["r-1", "nobody"]) {
@@ -55,6 +57,12 @@ async fn run_of_another_graph_does_not_stop_a_deadline() {
         }
     };
     tokio::time::timeout(Duration::from_secs(90), ends).await.expect("the signal and the deadline continue the thread");
+    let (_, runs) = desk.get(&format!("{path}/runs")).await;
+    let (last, first) = (&runs[0], runs.as_array().and_then(|runs| runs.last()).expect("a run"));
+    assert_eq!(last["metadata"]["woken"], true, "{last}");
+    assert_eq!(last["assistant_id"], first["assistant_id"]);
+    assert_eq!(last["kwargs"]["context"], json!({ "by": "shop" }));
+    assert_eq!(last["kwargs"]["config"]["tags"], json!(["shop"]));
     desk.stop().await;
 }
 
