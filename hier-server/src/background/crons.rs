@@ -30,7 +30,13 @@ pub(crate) async fn run_until(app: Arc<App>, stop: CancellationToken) {
 async fn fire(app: &App) -> Result<(), RunsError> {
     let (crons, now) = (Crons::of(&*app.runs), SystemTime::now());
     for mut cron in crons.due(now).await? {
-        configure(app, &mut cron).await?;
+        if let Err(error) = configure(app, &mut cron).await {
+            tracing::warn!(
+                cron = cron.id,
+                %error,
+                "failed to read the assistant of a cron; the run has the stored configuration"
+            );
+        }
         match crons.fire(&cron, now, next(&cron, now)).await {
             Ok(Some(run)) => tracing::debug!(cron = cron.id, run = %run.id, "fired a cron"),
             Ok(None) => {}

@@ -1,12 +1,16 @@
 //! Requests that are legal and unusual.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hier_core::graph::Graph as _;
+use hier_core::runs::{Document, MemoryRuns, RunStore as _};
+use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::crons::{ended, hurry};
 use crate::graphs::server;
 use crate::mail::{Listener, Shop};
 use crate::support::{Desk, as_user, desk, names, open};
@@ -63,6 +67,28 @@ async fn run_of_another_graph_does_not_stop_a_deadline() {
     assert_eq!(last["assistant_id"], first["assistant_id"]);
     assert_eq!(last["kwargs"]["context"], json!({ "by": "shop" }));
     assert_eq!(last["kwargs"]["config"]["tags"], json!(["shop"]));
+    desk.stop().await;
+}
+
+/// All crons are fired, and those of the assistant with the configuration that they had.
+#[tokio::test]
+async fn unreadable_assistant_does_not_stop_crons() {
+    let store = MemoryRuns::new();
+    let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let body = json!({ "graph_id": "two", "context": { "prompt": "old" } });
+    let (_, assistant) = desk.post("/assistants", body).await;
+    let id = assistant["assistant_id"].as_str().expect("an id");
+    for assistant in [id, "two"] {
+        let body = json!({ "assistant_id": assistant, "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+        assert_eq!(desk.post("/runs/crons", body).await.0, 200);
+    }
+    let found = store.driver().document("assistant", id).await.expect("the store").expect("the assistant");
+    let unreadable = Document::new("assistant", id, json!(7));
+    assert!(store.driver().put_document(unreadable, Some(found.revision)).await.expect("a change"));
+    hurry(&store).await;
+    let runs = ended(&store, 2).await;
+    let run = runs.iter().find(|run| run.assistant.as_deref() == Some(id)).expect("the run of the assistant");
+    assert_eq!(run.request.context, json!({ "prompt": "old" }));
     desk.stop().await;
 }
 
