@@ -1,6 +1,6 @@
 //! The rules of the runs of one thread. They do no I/O, and are the same for every database.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -16,11 +16,15 @@ use super::thread::{NewThread, ThreadPatch, ThreadRow};
 use hier_checkpoint::checkpoint::check_new_thread;
 
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
-const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
+const LINGERS: Duration = Duration::from_mins(1);
+
+/// Time for which a temporary thread is kept after the timer for which it waits. In this time, workers that were down
+/// start again, or retry a failed run.
+const WAITS: Duration = Duration::from_hours(24);
 
 /// Time for which a cancelled run waits for a worker with its graph, because such a worker can read what the run has
 /// stored. After this time, any worker may end the run.
-const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+const GRAPH_WAIT: Duration = Duration::from_secs(5);
 
 /// A thread with its runs that have not ended. A backend loads a queue and lets a [`ThreadChange`](super::ThreadChange)
 /// modify it. Then the backend stores the rows that have [changed](Queue::changed).
@@ -214,7 +218,7 @@ impl Queue {
     /// Applies the changes of the lease holder, except for the records, which stay in `settlement`.
     pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
-        let due = settlement.index.as_ref().and_then(|index| index.due);
+        let lives = settlement.index.as_ref().map(|index| kept_for(index.due, now));
         let running = self.live.iter().find(|run| run.status == RunStatus::Running);
         let graph = running.map(|run| Value::from(&*run.graph));
         // The first records of a run contain its input.
@@ -240,7 +244,7 @@ impl Queue {
         if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
             let place = place.ok_or(RunsError::NoRun { run: end.run })?;
-            self.end_at(place, end, due, now);
+            self.end_at(place, end, lives, now);
         }
         if let Some(mut index) = settlement.index.take() {
             // A timer continues the thread with this configuration, so a failed run of another graph must not change it.
@@ -259,8 +263,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends a run. `due` is the time at which a timer continues the thread.
-    fn end_at(&mut self, place: usize, end: RunEnd, due: Option<SystemTime>, now: SystemTime) -> Option<Run> {
+    /// Ends a run. `lives` is the time for which a temporary thread is kept. `None` keeps the time that is set.
+    fn end_at(&mut self, place: usize, end: RunEnd, lives: Option<Duration>, now: SystemTime) -> Option<Run> {
         if place >= self.live.len() {
             return None;
         }
@@ -274,8 +278,7 @@ impl Queue {
             name_graph(&mut self.thread, &run);
         }
         if self.thread.temporary {
-            let waits = due.and_then(|due| due.duration_since(now).ok()).unwrap_or_default();
-            let lives = LINGERS.saturating_add(waits);
+            let lives = lives.or(self.thread.time_to_live).unwrap_or(LINGERS);
             if run.temporary || self.thread.time_to_live.is_some_and(|set| set < lives) {
                 self.thread.time_to_live = Some(lives);
             }
@@ -318,6 +321,11 @@ impl Queue {
         // At that time, an older run with a delay may be due as well. It is then the first.
         Some((first.0, graph_of(self.head(None, first.0).unwrap_or(first.1))))
     }
+}
+
+/// Returns the time for which a temporary thread is kept if a timer continues it at `due`.
+fn kept_for(due: Option<SystemTime>, now: SystemTime) -> Duration {
+    due.map_or(LINGERS, |due| due.duration_since(now).unwrap_or_default().saturating_add(WAITS))
 }
 
 /// Names the graph and the assistant of a run in the metadata of its thread.

@@ -47,8 +47,8 @@ pub struct ThreadRow {
     pub event_bytes: u64,
     /// The time at which the latest ended run of the thread ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
-    /// True if the thread was created for one run. The thread expires one minute after the run has ended, or one minute
-    /// after the timer for which the run waits. A search finds the thread only by its id.
+    /// True if the thread was created for one run. The thread expires one minute after the run has ended. While it waits
+    /// for a timer, it expires a day after this timer. A search finds the thread only by its id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -181,7 +181,7 @@ pub struct ThreadIndex {
     /// The configuration of the run. `None` keeps the existing configuration.
     pub config: Option<Map<String, Value>>,
     /// The time at which a timer or a deadline continues the thread, or `None` if no time does. A temporary thread is
-    /// kept until then.
+    /// kept for a day longer.
     pub due: Option<SystemTime>,
 }
 

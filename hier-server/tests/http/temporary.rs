@@ -1,10 +1,11 @@
 //! Temporary threads: how long they are kept.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hier_agents::prelude::*;
 use hier_core::Result;
-use hier_server::Server;
+use hier_server::{RunRequest, Server};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ async fn naps() -> Desk {
 }
 
 /// Runs the graph without a thread. Returns the path of the temporary thread.
-async fn run(desk: &Desk, graph: &str, seconds: f64) -> String {
+pub(crate) async fn run(desk: &Desk, graph: &str, seconds: f64) -> String {
     let body = json!({ "assistant_id": graph, "input": { "seconds": seconds } });
     let response = desk.send(Method::POST, "/runs/wait", &body).await;
     let location = response.headers()["location"].to_str().expect("a path").to_owned();
@@ -51,8 +52,25 @@ async fn run(desk: &Desk, graph: &str, seconds: f64) -> String {
     location.split("/runs/").next().expect("the path of the thread").to_owned()
 }
 
+/// The minutes of a day.
+const DAY: f64 = 1_440.0;
+
 fn minutes(thread: &Value) -> f64 {
     thread["ttl"]["ttl_minutes"].as_f64().unwrap_or_else(|| panic!("it expires: {thread}"))
+}
+
+/// Waits until a timer has continued the thread, and returns the thread with this status.
+async fn continued(desk: &Desk, path: &str, status: &str) -> Value {
+    let wait = async {
+        loop {
+            let (_, thread) = desk.get(path).await;
+            if thread["status"] == status {
+                return thread;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), wait).await.expect("the timer continues the thread")
 }
 
 #[tokio::test]
@@ -61,7 +79,7 @@ async fn temporary_thread_is_kept_until_its_timer_ends() {
     let path = run(&desk, "nap", 7_200.0).await;
     let (_, thread) = desk.get(&path).await;
     assert_eq!(thread["status"], "interrupted");
-    assert!(minutes(&thread) > 120.0, "{thread}");
+    assert_eq!(minutes(&thread).round(), 120.0 + DAY, "{thread}");
     desk.stop().await;
 }
 
@@ -69,19 +87,25 @@ async fn temporary_thread_is_kept_until_its_timer_ends() {
 async fn temporary_thread_expires_after_its_timer() {
     let desk = naps().await;
     let path = run(&desk, "knock", 0.3).await;
-    let wait = async {
-        loop {
-            let (_, thread) = desk.get(&path).await;
-            if thread["status"] == "idle" {
-                return thread;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let thread = tokio::time::timeout(Duration::from_secs(90), wait).await.expect("the timer continues the thread");
+    let thread = continued(&desk, &path, "idle").await;
     assert_eq!((&thread["values"]["notes"], minutes(&thread)), (&json!(["nobody"]), 1.0));
     let (_, runs) = desk.get(&format!("{path}/runs")).await;
     assert_eq!((&runs[0]["metadata"]["woken"], &runs[0]["kwargs"]["temporary"]), (&json!(true), &json!(true)));
+    desk.stop().await;
+}
+
+/// The run that the timer adds has no context, so the thread still waits.
+#[tokio::test]
+async fn temporary_thread_is_kept_while_a_worker_retries_its_run() {
+    let runs = AtomicUsize::new(0);
+    let context = move |_: &RunRequest| match runs.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(()),
+        _ => Err(NodeError::permanent("the database is down")),
+    };
+    let desk = open(Server::new().graph("nap", Nap::compile(), context)).await;
+    let path = run(&desk, "nap", 0.3).await;
+    let thread = continued(&desk, &path, "error").await;
+    assert_eq!(minutes(&thread).round(), DAY, "{thread}");
     desk.stop().await;
 }
 
