@@ -90,11 +90,13 @@ pub(super) async fn finish(
             let index = Box::pin(roll_back(shared, run, log)).await?;
             // The subagents of earlier runs continue.
             Box::pin(detached::add_runs(shared, run, log)).await?;
+            let waits = index.as_ref().is_some_and(|index| index.due.is_some());
             log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
-            return report_end(shared, run).await;
+            return report_end(shared, run, waits).await;
         }
     };
     index.config = Some(run.request.config.clone());
+    let mut waits = index.due.is_some();
     match log.finish(Some(index), Some(end)).await {
         // The result of the run cannot be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
@@ -102,16 +104,18 @@ pub(super) async fn finish(
             let mut index = ThreadIndex::new(ThreadStatus::Error);
             (index.error, index.config) = (Some(failure.clone()), Some(run.request.config.clone()));
             log.finish(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
+            waits = false;
         }
         settled => settled?,
     }
-    report_end(shared, run).await
+    report_end(shared, run, waits).await
 }
 
-/// Deletes a temporary thread where its graph stores it, and calls the function of `Worker::on_end`. The end of the run
-/// is stored before.
-async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> {
+/// Deletes a temporary thread where its graph stores it, unless the thread waits for a timer. Calls the function of
+/// `Worker::on_end`. The end of the run is stored before.
+async fn report_end(shared: &WorkerContext, run: &Run, waits: bool) -> Result<(), RunsError> {
     if run.temporary
+        && !waits
         && let Some(graph) = shared.graphs.get(&run.graph)
         && let Err(error) = graph.forget(&run.thread).await
     {

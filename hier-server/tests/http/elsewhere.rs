@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
-use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, Runner};
+use hier_core::graph::{
+    DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, Graph as _, GraphSchemas, Runner,
+};
 use hier_core::spec::GraphSpec;
 use hier_core::{Config, Outcome, RunError};
 use reqwest::Method;
@@ -11,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::graphs::server;
 use crate::support::open;
+use crate::temporary::{Nap, run};
 
 /// The threads that graphs were asked to delete.
 type Forgotten = Arc<Mutex<Vec<String>>>;
@@ -110,4 +113,16 @@ async fn every_deletion_reaches_the_storage_of_the_graph() {
     assert_eq!(status, 200, "{answer}");
     gone(&in_studio).await;
     desk.stop().await;
+}
+
+#[tokio::test]
+async fn graph_keeps_a_temporary_thread_that_waits_for_a_timer() {
+    let forgotten = Forgotten::default();
+    let served = server().graph("nap", Nap::compile(), ());
+    let desk = open(served.runner(Elsewhere(forgotten.clone()))).await;
+    run(&desk, "nap", 7_200.0).await;
+    let ended = run(&desk, "nap", 0.0).await;
+    // The worker of the server finishes its work.
+    desk.stop().await;
+    assert_eq!(*forgotten.lock().unwrap(), [ended.trim_start_matches("/threads/")]);
 }
