@@ -218,9 +218,10 @@ fn check_size(payload: &Value) -> ApiResult<()> {
     )))
 }
 
-async fn create_cron(caller: Caller, thread: Option<String>, payload: Value) -> ApiResult<Json<CronObject>> {
+async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
+    remove_metadata(&mut payload, filter.keys());
     let own = Crons::of(&*caller.app.runs).count_of(&caller.user.identity).await.map_err(refused)?;
     if own >= MOST {
         return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
@@ -330,13 +331,26 @@ pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<J
 /// The fields that do not change what the runs of a cron do.
 const SCHEDULE: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "metadata"];
 
+/// Returns the entries of the metadata that no client has sent, such as the owner.
+fn metadata_of_server(cron: &Cron) -> Map<String, Value> {
+    let sent = cron.payload.as_ref().and_then(|payload| payload.get("metadata"));
+    let is_sent = |key: &str, value: &Value| sent.and_then(|sent| sent.get(key)) == Some(value);
+    let of_server = cron.metadata.iter().filter(|(key, value)| !is_sent(key, value));
+    of_server.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Removes entries of the server from the metadata of a payload. Clients send these entries back when they change the
+/// metadata that they received.
+fn remove_metadata<'a>(payload: &mut Value, keys: impl Iterator<Item = &'a String>) {
+    if let Some(metadata) = payload.get_mut("metadata").and_then(Value::as_object_mut) {
+        keys.for_each(|key| drop(metadata.remove(key)));
+    }
+}
+
 /// Keeps a changed cron, and the threads of its runs, with its owner. If another user has changed what the runs do,
 /// they run as this user, because a user cannot choose what runs as another.
 fn keep_owner(new: &mut Cron, old: &Cron, does_the_same: bool) {
-    let sent = old.payload.as_ref().and_then(|payload| payload.get("metadata"));
-    let is_of_server = |(key, value): &(&String, &Value)| sent.and_then(|sent| sent.get(*key)) != Some(*value);
-    let of_server = old.metadata.iter().filter(is_of_server);
-    new.metadata.extend(of_server.map(|(key, value)| (key.clone(), value.clone())));
+    new.metadata.extend(metadata_of_server(old));
     new.thread_metadata.extend(old.thread_metadata.clone());
     if does_the_same
         && new.user != old.user
@@ -372,13 +386,15 @@ pub(crate) async fn patch(
             fields.extend(patch.clone().into_iter().filter(|(name, _)| name != "assistant_id" && name != "thread_id"));
         }
         check_size(&payload)?;
+        let filter = caller.may(Resource::Crons, Action::Update).await?;
+        remove_metadata(&mut payload, metadata_of_server(&old).keys().chain(filter.keys()));
         let mut new = cron_of(&caller, &old.id, old.thread.clone(), payload).await?;
         keep_owner(&mut new, &old, patch.keys().all(|name| SCHEDULE.contains(&&**name)));
         (new.created, new.revision) = (old.created, old.revision);
         if let Some(thread) = &thread {
             new.bind(thread);
         }
-        new.metadata.extend(caller.may(Resource::Crons, Action::Update).await?);
+        new.metadata.extend(filter);
         let is_same = (&new.schedule, &new.timezone, new.ends) == (&old.schedule, &old.timezone, old.ends);
         if is_same && new.enabled == old.enabled {
             new.next = old.next;

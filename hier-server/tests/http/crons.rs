@@ -308,14 +308,19 @@ async fn cron_that_another_user_changes_keeps_its_owner() {
     let (_, thread) = as_user(&desk, ALICE, Method::POST, "/threads", json!({})).await;
     let thread = thread["thread_id"].as_str().expect("an id").to_owned();
     let body = json!({
-        "assistant_id": "two", "schedule": YEARLY, "input": { "n": 1 }, "metadata": { "k": 1 }, "on_run_completed": "keep",
+        "assistant_id": "two", "schedule": YEARLY, "input": { "n": 1 }, "on_run_completed": "keep",
+        "metadata": { "k": 1, "owner": "alice" },
     });
     for (count, path) in ["/runs/crons".to_owned(), format!("/threads/{thread}/runs/crons")].iter().enumerate() {
         let (status, cron) = as_user(&desk, ALICE, Method::POST, path, body.clone()).await;
         assert_eq!(status, 200, "{cron}");
         let path = format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"));
+        // The users send the metadata as they have received it.
+        let sent = json!({ "metadata": { "k": 3, "owner": "alice" } });
         let change = json!({ "schedule": "0 0 2 1 *", "metadata": { "k": 2 } });
-        assert_eq!(as_user(&desk, ADMIN, Method::PATCH, &path, change).await.0, 200);
+        for (user, change) in [(ADMIN, &change), (ALICE, &sent), (ADMIN, &sent), (ADMIN, &change)] {
+            assert_eq!(as_user(&desk, user, Method::PATCH, &path, change.clone()).await.0, 200);
+        }
         let (status, cron) = as_user(&desk, ALICE, Method::GET, &path, json!({})).await;
         assert_eq!((status, &cron["metadata"]), (200, &json!({ "k": 2, "owner": "alice" })));
         assert_eq!((&cron["user_id"], &cron["schedule"]), (&json!("alice"), &json!("0 0 2 1 *")));
