@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::page::{self, Page, unknown_sort};
+use super::run_plan::check_limit;
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches};
 use crate::auth::{Action, Resource};
@@ -128,6 +129,7 @@ fn changed(
 }
 
 fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
+    config.map_or(Ok(()), check_limit).map_err(ApiError::invalid)?;
     match config.and_then(|config| config.get("configurable")) {
         None | Some(Value::Null | Value::Object(_)) => Ok(()),
         Some(_) => Err(ApiError::invalid("`config.configurable` is not an object: write `{\"name\": value}`")),

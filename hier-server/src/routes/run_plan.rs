@@ -260,7 +260,7 @@ pub(crate) fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Val
 }
 
 /// Refuses a limit with which the run would fail, because a failed run changes the status of its thread.
-fn check_limit(config: &Map<String, Value>) -> Result<(), &'static str> {
+pub(super) fn check_limit(config: &Map<String, Value>) -> Result<(), &'static str> {
     match config.get("recursion_limit") {
         None | Some(Value::Null) => Ok(()),
         Some(limit) if limit.as_u64().is_some_and(|limit| limit > 0) => Ok(()),

@@ -132,11 +132,14 @@ async fn recursion_limit_of_zero_is_refused() {
     let path = format!("/threads/{}", desk.thread().await);
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "config": { "recursion_limit": 0 } });
     let (status, error) = desk.post(&format!("{path}/runs"), body).await;
-    assert_eq!(
-        (status, &error["detail"]),
-        (422, &json!("`config.recursion_limit` is not a whole number of 1 or more"))
-    );
+    let refused = json!({ "detail": "`config.recursion_limit` is not a whole number of 1 or more" });
+    assert_eq!((status, error), (422, refused.clone()));
     assert_eq!(desk.get(&path).await.1["status"], "idle");
+    let config = json!({ "graph_id": "two", "config": { "recursion_limit": 0 } });
+    assert_eq!(desk.post("/assistants", config.clone()).await, (422, refused.clone()));
+    let (_, assistant) = desk.post("/assistants", json!({ "graph_id": "two" })).await;
+    let path = format!("/assistants/{}", assistant["assistant_id"].as_str().expect("an id"));
+    assert_eq!(desk.ask(Method::PATCH, &path, config).await, (422, refused));
     desk.stop().await;
 }
 
