@@ -9,12 +9,15 @@ use axum::response::NoContent;
 use hier_core::RunError;
 use hier_core::checkpoint::{self, Checkpointer, Claim, WhenRunning, codec};
 use hier_core::graph::{DynGraph, DynInput};
-use hier_core::runs::{MultitaskStrategy, NewRun, OneThread, Request, Run, RunQuery, RunStatus, ThreadIs};
+use hier_core::runs::{
+    MultitaskStrategy, NewRun, OnDisconnect, OneThread, Request, Run, RunQuery, RunStatus, ThreadIs,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::disconnect::{DisconnectGuard, create_guarded};
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{OptionalBody, id};
@@ -121,8 +124,15 @@ pub(crate) async fn in_progress(caller: &Caller, thread: &str) -> ApiResult<Opti
 }
 
 /// Sends an input to the run that is in progress on a thread, and returns that run. Returns `None` if no run is in
-/// progress.
-pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
+/// progress. The client decides with `on_disconnect` only about a run that is added for the input, because a run in
+/// progress has its own client.
+pub(crate) async fn inject(
+    caller: &Caller,
+    thread: &str,
+    is: ThreadIs,
+    request: &Request,
+    on_disconnect: OnDisconnect,
+) -> ApiResult<Option<(Run, DisconnectGuard)>> {
     let Some(run) = in_progress(caller, thread).await? else { return Ok(None) };
     let graph = caller.app.graph(&run.graph)?.graph.clone();
     let (inbox, value) = inbox_message(&*graph, &run.graph, request)?;
@@ -131,7 +141,12 @@ pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request:
         RunError::Send { reason, .. } => ApiError::invalid(format!("`input.{inbox}`: {reason}")),
         error => fault::graph(&error),
     })?;
-    resume_if_ended(caller, &*graph, run, is, &inbox).await.map(Some)
+    if let Some(mut next) = next_run(caller, &*graph, &run, is, &inbox).await? {
+        next.on_disconnect = on_disconnect;
+        return create_guarded(&caller.app, next).await.map(Some);
+    }
+    let guard = DisconnectGuard::new(&caller.app, &run, OnDisconnect::Continue);
+    Ok(Some((run, guard)))
 }
 
 fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
@@ -154,11 +169,17 @@ fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResu
     Ok((inbox.to_owned(), value.clone()))
 }
 
-/// Adds another run if this run ended before it read the message. Returns the run that reads the message.
-async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: ThreadIs, inbox: &str) -> ApiResult<Run> {
+/// Returns another run that reads the message if this run ended before it read the message.
+async fn next_run(
+    caller: &Caller,
+    graph: &dyn DynGraph,
+    run: &Run,
+    is: ThreadIs,
+    inbox: &str,
+) -> ApiResult<Option<NewRun>> {
     let now = caller.app.runs.run(run.id).await.map_err(refused)?;
     if now.is_some_and(|now| now.status.is_live()) {
-        return Ok(run);
+        return Ok(None);
     }
     let messages = caller.app.runs.inbox().map_err(|error| fault::saver(&error))?;
     let waiting = messages.messages(&run.thread).await.map_err(|error| fault::saver(&error))?;
@@ -166,7 +187,7 @@ async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: Th
     if waiting.iter().all(|posted| posted.message.signal.is_some())
         || graph.check(&DynInput::New(input.clone())).is_err()
     {
-        return Ok(run);
+        return Ok(None);
     }
     let mut next = NewRun::new(&*run.thread, &*run.graph, run.request.clone());
     (next.request.input, next.request.command, next.request.checkpoint) = (input, None, None);
@@ -175,5 +196,5 @@ async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: Th
     next.metadata.clone_from(&run.metadata);
     next.multitask_strategy = MultitaskStrategy::Enqueue;
     next.on = Some(is);
-    caller.app.create_run(next).await.map_err(refused)
+    Ok(Some(next))
 }

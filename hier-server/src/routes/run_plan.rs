@@ -1,6 +1,8 @@
 //! Turns the body of a request into a run: finds the assistant, checks the fields, and adds the run to its thread.
 
-use hier_core::runs::{Assistant, MultitaskStrategy, NewRun, NewThread, Request, Run, StreamMode, ThreadIs, ThreadRow};
+use hier_core::runs::{
+    Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect, Request, Run, StreamMode, ThreadIs, ThreadRow,
+};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -74,8 +76,8 @@ impl<'a> RunPlan<'a> {
     /// Adds the run, or sends its input to the run that is in progress.
     pub(crate) async fn start(&self, caller: &Caller) -> ApiResult<Run> {
         let new = self.check(caller).await?;
-        match self.inject(caller, &new).await? {
-            Some(run) => Ok(run),
+        match self.inject(caller, &new, OnDisconnect::Continue).await? {
+            Some((run, _)) => Ok(run),
             None => caller.app.create_run(new).await.map_err(refused),
         }
     }
@@ -83,20 +85,24 @@ impl<'a> RunPlan<'a> {
     /// Adds the run like [`start`](Self::start), for a client that stays connected.
     pub(crate) async fn start_guarded(&self, caller: &Caller) -> ApiResult<(Run, DisconnectGuard)> {
         let new = self.check(caller).await?;
-        match self.inject(caller, &new).await? {
-            // The run in progress may have another client, so this client's policy counts.
-            Some(run) => Ok((run.clone(), DisconnectGuard::new(&caller.app, &run, new.on_disconnect))),
+        match self.inject(caller, &new, new.on_disconnect).await? {
+            Some(receiver) => Ok(receiver),
             None => create_guarded(&caller.app, new).await,
         }
     }
 
     /// With the strategy `inject`, sends the input to the run that is in progress. Returns `None` with other
-    /// strategies, or if no run is in progress.
-    pub(super) async fn inject(&self, caller: &Caller, new: &NewRun) -> ApiResult<Option<Run>> {
+    /// strategies, or if no run is in progress. See [`inbox::inject`] for `on_disconnect`.
+    pub(super) async fn inject(
+        &self,
+        caller: &Caller,
+        new: &NewRun,
+        on_disconnect: OnDisconnect,
+    ) -> ApiResult<Option<(Run, DisconnectGuard)>> {
         if self.body.multitask_strategy != Some(Multitask::Inject) || self.thread.is_none() {
             return Ok(None);
         }
-        inbox::inject(caller, &new.thread, new.on.clone().unwrap_or_default(), &new.request).await
+        inbox::inject(caller, &new.thread, new.on.clone().unwrap_or_default(), &new.request, on_disconnect).await
     }
 
     /// Checks everything except the thread. A cron stores the result, from which its runs are made later.

@@ -7,7 +7,7 @@ use hier_core::runs::{RunQuery, RunStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::disconnect::{DisconnectGuard, create_guarded};
+use super::disconnect::create_guarded;
 use super::page::Page;
 use super::run_plan::{ResponseMode, RunPlan};
 use super::streams::{self, add_location};
@@ -44,10 +44,8 @@ pub(crate) async fn create_stateless(caller: Caller, JsonBody(body): JsonBody<Ru
 async fn start_and_wait(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunOutput>> {
     let plan = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Wait);
     let new = plan.check(&caller).await?;
-    if let Some(run) = plan.inject(&caller, &new).await? {
+    if let Some((run, guard)) = plan.inject(&caller, &new, new.on_disconnect).await? {
         let waiter = RunWaiter::new(&caller.app, &run.thread);
-        // The run in progress may have another client, so this client's policy counts.
-        let guard = DisconnectGuard::new(&caller.app, &run, new.on_disconnect);
         return Ok(streams::respond_at_end(&caller, &run, guard, waiter));
     }
     // The waiter listens before the run exists, so that it cannot miss the end of the run.

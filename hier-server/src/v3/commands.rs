@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{Request, Run, ThreadIs, ThreadRow, ThreadStatus};
+use hier_core::runs::{OnDisconnect, Request, Run, ThreadIs, ThreadRow, ThreadStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -194,7 +194,7 @@ async fn inject(caller: &Caller, thread: &str, params: &Value) -> Result<Value, 
     let inbox = graph.graph.inbox().unwrap_or("messages");
     let messages = if message.is_array() { message } else { json!([message]) };
     let request = Request::input(json!({ inbox: messages }));
-    match inbox::inject(caller, &known.id, ThreadIs::this(&known), &request).await {
+    match inbox::inject(caller, &known.id, ThreadIs::this(&known), &request, OnDisconnect::Continue).await {
         Ok(Some(_)) => Ok(json!({})),
         Ok(None) => Err(no_active_run()),
         Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => {

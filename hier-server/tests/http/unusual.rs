@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_core::graph::Graph as _;
+use hier_agents::prelude::*;
 use hier_core::runs::{Document, MemoryRuns, RunStore as _};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::crons::{ended, hurry};
 use crate::graphs::server;
@@ -188,8 +189,8 @@ async fn run_without_a_thread_is_joined_by_its_id() {
     desk.stop().await;
 }
 
-fn injected() -> Value {
-    json!({ "assistant_id": "listener", "input": { "notes": ["x"] }, "multitask_strategy": "inject" })
+fn injected(graph: &str) -> Value {
+    json!({ "assistant_id": graph, "input": { "notes": ["x"] }, "multitask_strategy": "inject" })
 }
 
 async fn listener() -> (Desk, String) {
@@ -209,7 +210,7 @@ async fn message_does_not_wait_for_a_delayed_run() {
     let (desk, path) = listener().await;
     let later = json!({ "assistant_id": "listener", "input": { "seconds": 0.0 }, "after_seconds": 100_000 });
     let later = started(&desk, &path, later).await;
-    let now = started(&desk, &path, injected()).await;
+    let now = started(&desk, &path, injected("listener")).await;
     assert_ne!(now, later, "the delayed run is not in progress");
     let (_, end) = desk.get(&format!("{path}/runs/{now}/join")).await;
     assert_eq!(end["notes"], json!(["x", "begin", "work", "finish"]));
@@ -224,24 +225,59 @@ async fn message_reaches_the_run_in_progress_before_a_long_queue() {
     for _ in 0..12 {
         started(&desk, &path, body(0.0)).await;
     }
-    assert_eq!(started(&desk, &path, injected()).await, first);
+    assert_eq!(started(&desk, &path, injected("listener")).await, first);
     desk.stop().await;
 }
 
-/// The client of the run is still connected.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Notes {
+    #[reducer(append)]
+    notes: Vec<String>,
+}
+
+graph! {
+    /// Takes a note when the test releases it.
+    Held<Notes, Arc<Semaphore>> = Graph { nodes: [hold, finish], edges: [START >> hold >> finish >> END], inbox: notes }
+}
+
+async fn hold(run: &Run<Arc<Semaphore>>) -> NotesUpdate {
+    run.emit(json!("held"));
+    run.context().acquire().await.expect("the gate stays").forget();
+    Notes::update().notes(["held".to_owned()])
+}
+
+async fn finish() -> NotesUpdate {
+    Notes::update().notes(["finish".to_owned()])
+}
+
+/// The client of the run is still connected. Only this client decides if a disconnect cancels the run.
 #[tokio::test]
 async fn disconnecting_sender_of_a_message_does_not_cancel_the_run() {
-    let (desk, path) = listener().await;
-    let body = json!({ "assistant_id": "listener", "input": { "seconds": 1.5 }, "on_disconnect": "cancel" });
-    let mut response = desk.send(Method::POST, &format!("{path}/runs/stream"), &body).await;
-    let mut text = String::new();
-    desk.until(&mut response, &mut text, |received| received.len() > 2).await;
-    let sender = reqwest::Client::new().post(format!("{}{path}/runs/wait", desk.base)).json(&injected());
-    drop(sender.send().await.expect("an answer"));
-    let rest = response.text().await.expect("the rest of the stream");
-    let received = crate::support::parse(&(text + &rest));
-    assert_eq!(received.last().expect("an event").data["notes"], json!(["begin", "work", "x", "finish"]));
-    desk.stop().await;
+    for (way, on_disconnect) in [("wait", "continue"), ("wait", "cancel"), ("stream", "cancel")] {
+        let gate = Arc::new(Semaphore::new(0));
+        let desk = open(server().graph("held", Held::compile(), gate.clone()).max_requests(2)).await;
+        let path = format!("/threads/{}/runs", desk.thread().await);
+        let body = json!({
+            "assistant_id": "held", "input": { "notes": [] }, "stream_mode": ["custom", "values"], "on_disconnect": "cancel",
+        });
+        let mut response = desk.send(Method::POST, &format!("{path}/stream"), &body).await;
+        let mut text = String::new();
+        desk.until(&mut response, &mut text, |received| received.iter().any(|one| one.event == "custom")).await;
+        let mut message = injected("held");
+        message["on_disconnect"] = on_disconnect.into();
+        let sender = reqwest::Client::new().post(format!("{}{path}/{way}", desk.base)).json(&message);
+        let sender = sender.send().await.expect("an answer");
+        assert_eq!(sender.status(), 200, "{way}");
+        drop(sender);
+        // The server handles two requests at a time, so it answers when it knows that the sender has disconnected.
+        while desk.get("/ok").await.0 == 503 {}
+        gate.add_permits(1);
+        let rest = response.text().await.expect("the rest of the stream");
+        let received = crate::support::parse(&(text + &rest));
+        let notes = &received.last().expect("an event").data["notes"];
+        assert_eq!(*notes, json!(["held", "x", "finish"]), "{way}, {on_disconnect}");
+        desk.stop().await;
+    }
 }
 
 #[tokio::test]
