@@ -29,7 +29,7 @@ const KINDS: [&str; 2] = ["kind", "k\0"];
 
 #[derive(Clone, Debug)]
 enum Call {
-    Add { thread: &'static str, graph: &'static str, strategy: MultitaskStrategy, how: How },
+    Add { thread: &'static str, graph: &'static str, strategy: MultitaskStrategy, how: Adding },
     Claim { graph: &'static str, most: usize },
     Commit { lease: usize, what: Vec<Part>, end: Option<RunStatus>, rolls_back: bool },
     Requeue(usize),
@@ -48,10 +48,10 @@ enum Call {
     Prune,
 }
 
-/// How a run is added.
+/// The strategies and options with which a run is added.
 #[expect(clippy::struct_excessive_bools, reason = "they are independent")]
 #[derive(Clone, Copy, Debug)]
-struct How {
+struct Adding {
     claims: bool,
     is_late: bool,
     is_temporary: bool,
@@ -80,7 +80,7 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     let rare = || proptest::bool::weighted(0.15);
     let how = (any::<bool>(), rare(), rare(), rare(), rare());
-    let how = how.prop_map(|(claims, is_late, is_temporary, has_webhook, is_known)| How {
+    let how = how.prop_map(|(claims, is_late, is_temporary, has_webhook, is_known)| Adding {
         claims,
         is_late,
         is_temporary,
@@ -296,7 +296,7 @@ impl World {
             }
             Call::Drop { kind, id } => shown(store.remove_document(kind, id).await),
             Call::Prune => {
-                // What is older than now has another time.
+                // Times before now differ.
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 shown(store.prune_runs(Duration::from_millis(1)).await)
             }

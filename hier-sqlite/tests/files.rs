@@ -287,7 +287,7 @@ async fn child_process_in_a_read_only_folder() {
     );
 }
 
-/// As for a saver: no item is lost without an error, and the replacement keeps its items.
+/// No item is lost without an error, and the file that replaces the open file keeps its items.
 #[tokio::test]
 async fn store_reports_a_deleted_or_replaced_file() {
     let folder = tempfile::tempdir().expect("a folder");

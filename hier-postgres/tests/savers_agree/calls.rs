@@ -14,7 +14,7 @@ pub(crate) const GRAPHS: [&str; 2] = ["g", "h\0"];
 pub(crate) const RUNS: [u128; 3] = [1, 2, 3];
 /// In seconds since 1970: two in the past, one in the future.
 pub(crate) const TIMES: [u64; 3] = [1_000_000_000, 1_000_000_001, 4_000_000_000];
-/// The checkpoints are a minute apart, and this long ago.
+/// The time of the first checkpoint, in seconds since 1970. The checkpoints are a minute apart.
 pub(crate) const FIRST: u64 = 1_700_000_000;
 
 #[derive(Clone, Debug)]

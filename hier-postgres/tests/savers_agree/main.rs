@@ -22,7 +22,7 @@ use calls::{Due, FIRST, GRAPHS, Operation, THREADS, TIMES, call};
 use world::{Claimed, World, time};
 
 /// Without the numbers and the current times, which differ.
-fn told(messages: Vec<Delivered>) -> Vec<InboxMessage> {
+fn without_numbers(messages: Vec<Delivered>) -> Vec<InboxMessage> {
     messages.into_iter().map(|it| it.message).collect()
 }
 
@@ -74,7 +74,7 @@ async fn due_change(saver: &dyn Checkpointer, thread: &str, due: Due) -> Result<
 async fn everything(saver: &dyn Checkpointer) -> Result<Vec<String>, SaverError> {
     let mut all = Vec::new();
     for thread in THREADS {
-        all.push(format!("{thread:?} {:?}", told(saver.inbox()?.messages(thread).await?)));
+        all.push(format!("{thread:?} {:?}", without_numbers(saver.inbox()?.messages(thread).await?)));
         for it in saver.list(ListQuery { namespace: None, ..ListQuery::thread(thread) }).await? {
             all.push(format!("{:?}", saver.get(thread, &it.namespace, Some(it.checkpoint.id)).await?));
         }

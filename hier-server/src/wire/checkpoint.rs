@@ -23,7 +23,10 @@ impl CheckpointSelector {
         let fields = match value {
             Value::String(_) => return Ok(Self { checkpoint: Some(id(field, value)?), namespace: None }),
             Value::Object(fields) => fields.get("configurable").and_then(Value::as_object).unwrap_or(fields),
-            other => return Err(format!("`{field}`: {other} is not the address of a checkpoint")),
+            other => {
+                let fix = "pass the id of a checkpoint, or an object with `checkpoint_id`";
+                return Err(format!("`{field}`: {other} is not the address of a checkpoint: {fix}"));
+            }
         };
         let given = |name: &str| fields.get(name).filter(|value| !value.is_null());
         let checkpoint =

@@ -184,7 +184,7 @@ impl RunsLayer for Gated {
     }
 }
 
-/// A server whose client has gone when some of its runs were created, and the next was being.
+/// A server whose client disconnects while the server adds a run of the batch.
 async fn abandoned(
     with: impl FnOnce(Server) -> Server,
     path: &str,
@@ -210,7 +210,7 @@ async fn abandoned(
     (desk, store, creations)
 }
 
-/// As above, with a batch of four runs, two of which were created.
+/// Disconnects after the server has added two of the four runs of a batch.
 async fn abandoned_batch() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
     let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
     abandoned(Server::without_worker, "/runs/batch", &json!([body, body, body, body]), 2).await

@@ -54,7 +54,7 @@ async fn paid(run: &Run) -> Result<DiaryUpdate> {
 
 async fn confirm(run: &Run) -> Result<DiaryUpdate> {
     let soon = SystemTime::now() + Duration::from_millis(200);
-    let answer: String = run.interrupt(&"which?").until(soon, "nobody".to_owned()).await?;
+    let answer: String = run.interrupt(&"which?").until(soon, "none".to_owned()).await?;
     Ok(note(answer))
 }
 
@@ -137,7 +137,7 @@ async fn signal_and_deadline_resume_a_thread() {
     assert_eq!(desk.post(&path, body.clone()).await, (200, json!({ "signal_id": body["id"], "is_new": true })));
     assert_eq!(desk.post(&path, body.clone()).await.1["is_new"], false, "a repeated signal is ignored");
     let values = values_once(&desk, &thread, |row| row["status"] == "idle").await;
-    assert_eq!(values["notes"], json!(["r-17", "nobody"]));
+    assert_eq!(values["notes"], json!(["r-17", "none"]));
     let (_, runs) = desk.get(&format!("/threads/{thread}/runs")).await;
     let woken: Vec<_> = runs.as_array().expect("runs").iter().map(|run| run["metadata"]["woken"].clone()).collect();
     assert_eq!(woken, [json!(true), json!(true), Value::Null]);

@@ -1,4 +1,4 @@
-//! Temporary threads: how long they are kept.
+//! The times for which temporary threads are kept.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +34,7 @@ graph! {
 
 async fn knock(night: &Night, run: &Run) -> Result<NightUpdate> {
     let deadline = SystemTime::now() + Duration::from_secs_f64(night.seconds);
-    let answer: String = run.interrupt(&"who is there?").until(deadline, "nobody".to_owned()).await?;
+    let answer: String = run.interrupt(&"who is there?").until(deadline, "none".to_owned()).await?;
     Ok(Night::update().notes([answer]))
 }
 
@@ -87,7 +87,7 @@ async fn temporary_thread_expires_after_its_timer() {
     let desk = naps().await;
     let path = run(&desk, "knock", 0.3).await;
     let thread = continued(&desk, &path, "idle").await;
-    assert_eq!((&thread["values"]["notes"], minutes(&thread)), (&json!(["nobody"]), 1.0));
+    assert_eq!((&thread["values"]["notes"], minutes(&thread)), (&json!(["none"]), 1.0));
     let (_, runs) = desk.get(&format!("{path}/runs")).await;
     assert_eq!((&runs[0]["metadata"]["woken"], &runs[0]["kwargs"]["temporary"]), (&json!(true), &json!(true)));
     desk.stop().await;

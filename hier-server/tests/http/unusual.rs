@@ -57,7 +57,7 @@ async fn run_of_another_graph_does_not_stop_a_deadline() {
     assert_eq!(desk.get(&path).await.1["config"]["tags"], json!(["shop"]));
     desk.post(&format!("{path}/signals/paid"), json!({ "value": "r-1" })).await;
     let ends = async {
-        while desk.get(&path).await.1["values"]["notes"] != json!(["r-1", "nobody"]) {
+        while desk.get(&path).await.1["values"]["notes"] != json!(["r-1", "none"]) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -230,7 +230,7 @@ async fn summary_uses_the_configured_model() {
     assert!(!smart.requests().iter().any(is_summary));
 }
 
-/// A message that is sent at its own position is not part of the summary, too.
+/// If a message is sent at its own position, the summary does not contain it.
 #[tokio::test]
 async fn last_user_message_is_sent_once() {
     let limit = 1_500;
