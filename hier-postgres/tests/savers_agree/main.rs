@@ -200,7 +200,9 @@ impl World {
                 };
                 shown(saver.inbox().expect("inboxes").post(thread, graph, message).await)
             }
-            Operation::Messages(thread) => shown(saver.inbox().expect("inboxes").messages(thread).await.map(told)),
+            Operation::Messages(thread) => {
+                shown(saver.inbox().expect("inboxes").messages(thread).await.map(without_numbers))
+            }
             Operation::Due { graphs, by } => shown(pages(saver, graphs, *by).await.map(timeless)),
         }
     }
