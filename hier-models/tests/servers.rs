@@ -175,8 +175,8 @@ async fn every_dialect_returns_structured_output() {
         let answer = model.chat(ask("Fill in the form.").output(output.clone())).await.unwrap();
         let form: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
         assert_eq!(form, json!({ "name": "Ada", "year": 1843 }), "{model:?}");
-        let bad = model.chat(ask("Fill in the form badly.").output(output.clone())).await;
-        assert!(matches!(bad, Err(ModelError::BadAnswer { .. })), "{model:?}: {bad:?}");
+        let other = model.chat(ask("Fill in the form badly.").output(output.clone())).await.unwrap();
+        assert_eq!(other.text(), "I would rather not.", "{model:?}");
     }
 }
 
