@@ -31,6 +31,8 @@ pub enum PartialStep {
 pub enum PartialStepEnd {
     /// The run has executed the single task, and its result is stored.
     TaskStored,
+    /// The single task asked a question, or its subgraph stopped at a breakpoint. The run of the rest reports this.
+    TaskWaits,
     /// The run has executed the tasks of the superstep that had no stored result.
     StepRan,
     /// Other runs had stored the results of all tasks, so this run executed no task and only applied their writes.
@@ -51,9 +53,9 @@ pub struct StoppedClock {
 pub enum PausedRun {
     /// The run does not continue a paused run.
     None,
-    /// The earlier run paused between two supersteps of the root graph, when no subgraph was running.
+    /// The earlier run paused between two supersteps of the graph, when none of its subgraphs was running.
     BetweenSteps,
-    /// The earlier run paused inside a superstep of the root graph.
+    /// The earlier run paused inside a superstep of the graph, and has sent the events of this superstep.
     InsideStep,
 }
 
@@ -87,8 +89,10 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the point at which the earlier run paused, if this run continues an earlier run.
-    fn continues(&self) -> PausedRun {
+    /// Returns the point of the graph in this namespace at which the earlier run paused, if this run continues an
+    /// earlier run.
+    fn continues(&self, namespace: &[String]) -> PausedRun {
+        let _ = namespace;
         PausedRun::None
     }
 
@@ -109,6 +113,11 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
     /// method before each superstep of the root graph and of subgraphs.
     fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
+        false
+    }
+
+    /// Returns true if another run will continue the open tasks of this run. Then this run does not report their ends.
+    fn is_paused(&self) -> bool {
         false
     }
 

@@ -63,6 +63,8 @@ struct SliceState {
     stored: bool,
     /// True if the next stored superstep ran elsewhere, and this slice only applies its writes.
     applies: bool,
+    /// True if the only task of this slice waits. The slice that runs the rest of the superstep reports this.
+    waits: bool,
     end: Option<SliceEnd>,
 }
 
@@ -92,6 +94,7 @@ impl Slice {
             wide: 0,
             stored: false,
             applies: false,
+            waits: false,
             end: None,
         }))
     }
@@ -149,13 +152,15 @@ impl StepPolicy for Slice {
         Some(StoppedClock { since_1970, node })
     }
 
-    fn continues(&self) -> PausedRun {
-        let state = self.state();
-        let is_between = state.part.is_none() && state.progress.last_steps.keys().all(String::is_empty);
-        match (state.resumes, is_between) {
+    fn continues(&self, namespace: &[String]) -> PausedRun {
+        let (state, graph) = (self.state(), namespace.join("|"));
+        let part = state.part.as_ref().map(namespace_of);
+        let runs_inside = state.progress.last_steps.keys().any(|name| is_inside(name, &graph));
+        let has_part = part.is_some_and(|part| part == graph || is_inside(part, &graph));
+        match (state.resumes, runs_inside || has_part) {
             (false, _) => PausedRun::None,
-            (true, true) => PausedRun::BetweenSteps,
-            (true, false) => PausedRun::InsideStep,
+            (true, false) => PausedRun::BetweenSteps,
+            (true, true) => PausedRun::InsideStep,
         }
     }
 
@@ -186,6 +191,11 @@ impl StepPolicy for Slice {
         pauses
     }
 
+    fn is_paused(&self) -> bool {
+        let state = self.state();
+        state.waits || state.end.is_some()
+    }
+
     fn run_elsewhere(&self, namespace: &[String], tasks: Vec<PlannedTask>) -> bool {
         let mut state = self.state();
         let Some(RemoteRule { from, nodes }) = &state.fan_out else { return false };
@@ -201,9 +211,8 @@ impl StepPolicy for Slice {
 
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
         let state = self.state();
-        let (PartialStep::Task { namespace: wanted, .. } | PartialStep::Rest { namespace: wanted, .. }) =
-            state.part.as_ref()?;
-        (*wanted == namespace.join("|")).then(|| state.part.clone()).flatten()
+        let part = state.part.as_ref()?;
+        (namespace_of(part) == namespace.join("|")).then(|| part.clone())
     }
 
     fn end_partial_step(&self, end: PartialStepEnd) {
@@ -213,6 +222,7 @@ impl StepPolicy for Slice {
             PartialStepEnd::TaskStored => {
                 state.end.get_or_insert(SliceEnd::Task);
             }
+            PartialStepEnd::TaskWaits => state.waits = true,
             PartialStepEnd::StepRan => {}
             PartialStepEnd::StepOnlyApplied => state.applies = true,
         }
@@ -225,6 +235,11 @@ impl StepPolicy for Slice {
     fn parallel_step_ends(&self) {
         self.state().wide -= 1;
     }
+}
+
+fn namespace_of(part: &PartialStep) -> &str {
+    let (PartialStep::Task { namespace, .. } | PartialStep::Rest { namespace, .. }) = part;
+    namespace
 }
 
 fn is_inside(namespace: &str, outer: &str) -> bool {

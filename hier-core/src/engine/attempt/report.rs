@@ -61,6 +61,9 @@ pub(crate) fn report<S: Values, C>(
     task: &Task<S, C>,
     result: &Result<TaskOutcome<S>, NodeError>,
 ) {
+    if result.is_err() && task.is_paused() {
+        return;
+    }
     let node = task.run.node();
     if let Ok(done) = result
         && !done.is_for_parent()

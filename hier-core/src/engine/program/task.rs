@@ -76,6 +76,11 @@ impl<S: Values, C> Task<S, C> {
         self.graph.nodes[self.run.key.node].checkpoints
     }
 
+    /// Returns true if another run will continue the task and report its end.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.run.shared.config.step_policy.as_ref().is_some_and(|policy| policy.is_paused())
+    }
+
     /// Returns true if a Send started the task.
     pub fn was_sent(&self) -> bool {
         self.arg.is_some()

@@ -103,7 +103,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                     if continuation == Continuation::OpenStep { ResumeMode::Continue } else { ResumeMode::Again };
                 let resumed = ResumedStep { pending: thread.pending, mode, unaddressed, open };
                 // A run that was paused between two supersteps begins the next superstep like an uninterrupted run.
-                let is_between = self.step_policy().is_some_and(|policy| policy.continues() == PausedRun::BetweenSteps);
+                let is_between = self.paused_at() == PausedRun::BetweenSteps;
                 let is_fresh = is_between && resumed.pending.is_empty() && resumed.unaddressed.is_none();
                 self.resume_step((!is_fresh).then_some(resumed), source);
             }

@@ -11,7 +11,7 @@ use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::step::{Applied, StepTasks};
 use crate::engine::stream::event::StreamMode;
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::policy::{ParallelStep, PartialStep, PartialStepEnd, StepPolicy};
+use crate::policy::{ParallelStep, PartialStep, PartialStepEnd, PausedRun, StepPolicy};
 use crate::state::Values;
 
 /// The known tasks of a durable superstep. In the first run of a superstep, no task has ended.
@@ -30,7 +30,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.check_calls(&step)?;
         let part = self.partial_step();
         // The run that began the superstep has reported the tasks.
-        let is_quiet = part.is_some();
+        let is_quiet = part.is_some() || self.resumed.is_some() && self.paused_at() == PausedRun::InsideStep;
         if !is_quiet {
             self.emit_started(&step);
         }
@@ -231,7 +231,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         // As in LangGraph, the state shows the results of the other tasks.
         let Task { graph, state, .. } = &mut self.task;
         let written = self.position.preview(graph, Arc::make_mut(state), &mut done);
-        self.emit_values_of(written, &done);
+        if !self.task.is_paused() {
+            self.emit_values_of(written, &done);
+        }
         Ok(Some(if questions.is_empty() { self.stopped_inside() } else { GraphEnd::Interrupted(questions) }))
     }
 }

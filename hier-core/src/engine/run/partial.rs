@@ -86,11 +86,10 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         end: Option<TaskEnd<S>>,
     ) -> Result<GraphEnd, RunError> {
         if let Some(Err(FailedTask { node, error })) = end {
-            return match error.kind() {
-                NodeErrorKind::Interrupt(asked) if asked.is_empty() => Ok(self.stopped_inside()),
-                NodeErrorKind::Interrupt(asked) => Ok(GraphEnd::Interrupted(asked.clone())),
-                _ => Err(self.failed(node, error)),
-            };
+            let NodeErrorKind::Interrupt(asked) = error.kind() else { return Err(self.failed(node, error)) };
+            policy.end_partial_step(PartialStepEnd::TaskWaits);
+            let is_asked = !asked.is_empty();
+            return Ok(if is_asked { GraphEnd::Interrupted(asked.clone()) } else { self.stopped_inside() });
         }
         policy.end_partial_step(PartialStepEnd::TaskStored);
         Ok(paused())

@@ -119,6 +119,11 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.task.run.shared.config.step_policy.as_ref()
     }
 
+    /// Returns the point at which the run that this run continues has paused.
+    pub(super) fn paused_at(&self) -> PausedRun {
+        self.step_policy().map_or(PausedRun::None, |policy| policy.continues(&self.task.run.shared.namespace))
+    }
+
     /// Sets the state and the position that were stored.
     pub(super) fn restore(&mut self, journal: Journal, state: S, position: Position<S>) {
         self.journal = Some(Box::new(journal));
@@ -133,7 +138,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             breakpoints.disarm();
         }
         // For a run that was paused, these events were already sent before the pause.
-        if self.step_policy().is_none_or(|policy| policy.continues() == PausedRun::None) {
+        if self.paused_at() == PausedRun::None {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
