@@ -1,6 +1,7 @@
 //! Runs graphs through a real Restate server: `scripts/peers.sh cluster`.
 
 mod conformance;
+mod events;
 mod kept;
 mod kills;
 mod limits;
