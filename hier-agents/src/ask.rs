@@ -24,7 +24,7 @@ use prepared::{ATTEMPTS, PreparedRequest};
 /// Methods of [`Run`] with which a node asks a model. The context `C` of the run must implement `AsRef<BaseContext>`
 /// ([`BaseContext`](crate::BaseContext)).
 ///
-/// hier handles the requests of a node like those of an agent. It streams the replies as
+/// hier treats these requests as it treats requests of agents: it streams the replies as
 /// [`StreamMode::Messages`](hier_core::StreamMode::Messages), counts the requests in the budget of the run, and traces
 /// them.
 ///
@@ -102,7 +102,7 @@ impl<C> RunModel<C> for Run<C> {
     }
 }
 
-/// A model that a node can ask. [`RunModel::model`] and [`RunModel::using`] return it.
+/// A handle to a model, with which a node creates requests. [`RunModel::model`] and [`RunModel::using`] return handles.
 pub struct ModelHandle<'a, C> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -183,7 +183,8 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`]. When you await the request, it first calls [`Toolset::tools`] to list them.
+    /// Adds the tools of a [`Toolset`]. When you await the request, it first calls [`Toolset::tools`] to list these
+    /// tools.
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }
@@ -193,8 +194,8 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.options = options)
     }
 
-    /// Sets the maximum number of requests for a value of the [`output`](Self::output) type. The node asks the model
-    /// again if a reply does not fit the type. Defaults to 3.
+    /// Sets how often the request may ask the model for a value of the [`output`](Self::output) type. If a reply does
+    /// not fit the type, the request asks the model again. Defaults to 3 times in all.
     pub fn attempts(self, attempts: u32) -> Self {
         self.set(|prepared| prepared.attempts = attempts)
     }

@@ -155,10 +155,10 @@ pub trait ChatModel: Send + Sync + 'static {
         "unknown"
     }
 
-    /// Returns true if the provider enforces this schema in the field [`ChatRequest::output`], even in a request with
-    /// tools. An agent with a typed answer passes the schema of the answer to this method. If the result is true, the
-    /// agent sends the schema in that field. If it is false, the agent offers the model the tool `final_answer`, whose
-    /// arguments have this schema. Defaults to false.
+    /// Returns true if the provider can enforce the schema `_shape` on the reply to a request that also has tools. An
+    /// agent with a typed answer calls this method with the schema of the answer. If the method returns true, the agent
+    /// sends the schema in [`ChatRequest::output`]. If it returns false, the agent offers the model the tool
+    /// `final_answer`, whose arguments have the schema. Defaults to false.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }

@@ -99,7 +99,7 @@ fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
 pub enum Approval {
     /// The agent makes the call unchanged.
     Approve,
-    /// The agent makes the call with these arguments instead. Its model receives them with the result.
+    /// The agent makes the call with new arguments. Its model receives the new arguments together with the result.
     Edit {
         /// The new arguments. Must be a JSON object.
         args: Value,
@@ -146,8 +146,8 @@ impl DeclaredQuestion for OperatorQuestion {
 ///
 /// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. The program resumes the run
 /// with the operator's answer, a string, and the model receives it as the result of the call. The agent adds the
-/// question and the answer to its channel `chat_with_operator`. The supervisor of a subagent with a
-/// [policy](crate::SubagentPolicy) receives these messages only if the policy merges the channel.
+/// question and the answer to its channel `chat_with_operator`. If the agent is a subagent with a
+/// [policy](crate::SubagentPolicy), its supervisor receives these messages only if the policy merges this channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;

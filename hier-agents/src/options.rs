@@ -185,7 +185,7 @@ pub enum ToolChoice {
     None,
     /// The model must call a tool.
     Required,
-    /// The model must call this tool.
+    /// The model must call the tool with this name.
     Tool(String),
 }
 
@@ -198,6 +198,6 @@ pub enum ToolChoice {
 pub enum PromptCache {
     /// A few minutes.
     Short,
-    /// One hour, at a higher price for the first request.
+    /// One hour. The provider charges a higher price for the request that adds the prompt to the cache.
     Long,
 }

@@ -81,8 +81,8 @@ use hier_core::{BuildError, NodeError};
 /// * If several calls need approval, the run asks for all approvals together
 ///   ([`ApprovalRequest`](super::ApprovalRequest)).
 /// * If a tool fails, the run fails. With [`ToolErrors::Tell`], the model receives the error instead.
-/// * A tool may return an update or a [`Command`]. A tool may return a command with a `goto` only if its call is the
-///   only open call. Otherwise the run fails.
+/// * A tool may return an update or a [`Command`]. If a tool returns a command with a `goto`, all other calls of the
+///   reply must already have a result. Otherwise the run fails.
 /// * The node is a graph with one inner node for each tool. Events, errors and spans therefore name the tool.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
@@ -166,7 +166,7 @@ fn spec(name: String, tools: &[String], other: &str) -> GraphSpec {
     }
 }
 
-/// Builds the code of the node's graph. Code that `graph!` generates calls this function.
+/// Creates the parts of the node's graph. Code that `graph!` generates calls this function.
 #[doc(hidden)]
 pub fn tool_parts<S, C>(
     name: &str,
@@ -316,8 +316,8 @@ pub fn ruled_tool_of<S: State, C: Send + Sync + 'static, T: NamedTool + Tool<S, 
     Arc::new(rule.of(T::TOOL))
 }
 
-/// Returns a handle to the same run, whose context is the value that `part` returns for the context of `run`. Code that
-/// `#[tool]` generates calls this function.
+/// Returns a handle to the same run with another context. `part` receives the context of `run` and returns the context
+/// of the handle. Code that `#[tool]` generates calls this function.
 #[doc(hidden)]
 pub fn narrowed<C, D>(run: &Run<C>, part: impl FnOnce(&C) -> D) -> Run<D> {
     run.narrowed(part)

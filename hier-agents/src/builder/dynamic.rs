@@ -35,8 +35,8 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
         Self::of_schema(AgentKind::Todo, name, schema)
     }
 
-    /// Makes the agent also write its report to the channel of `schema` with this name. The channel must not have a
-    /// reducer.
+    /// Makes the agent also write its report to the channel of `schema` whose name is `channel`. The channel must not
+    /// have a reducer.
     pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
         let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
         if let Err(error) = report(schema, channel, Value::Null) {

@@ -25,7 +25,7 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Compiles the agent. It can run on its own or as a subagent.
+    /// Compiles the agent to a graph, which can run on its own or as a subagent.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ fn unused(name: &str, names: &mut Vec<String>) -> String {
     free
 }
 
-/// Builds the code of an agent's graph. `spec` describes the graph, which the macro has checked.
+/// Creates the parts of an agent's graph. `spec` is the description of the graph, which the macro has checked.
 #[doc(hidden)]
 pub fn agent<S, C>(
     kind: AgentKind,

@@ -22,10 +22,10 @@ pub const fn probe<K>(_: &K) -> ChannelProbe<K> {
     ChannelProbe(PhantomData)
 }
 
-/// A type that stands for yes or no at compile time.
+/// A type that represents a boolean at compile time.
 #[doc(hidden)]
 pub trait Answered {
-    /// True for yes.
+    /// The boolean that the type represents.
     const HOLDS: bool;
 }
 
@@ -54,7 +54,7 @@ pub trait IsTextFree {
         Yes
     }
 
-    /// Declares that the agent's typed answer is text-free.
+    /// Returns the builder `agent`, in which the typed answer is declared text-free.
     fn seal<S: Values, C: Send + Sync + 'static>(&self, agent: AgentBuilder<S, C>) -> AgentBuilder<S, C> {
         agent.sealed_answer::<Self::Value>()
     }
@@ -82,7 +82,7 @@ pub trait MayHaveText {
 
 impl<K> MayHaveText for &ChannelProbe<K> {}
 
-/// Returns the answer that the closure's return type stands for. The closure is not called.
+/// Returns the boolean that the return type `A` of the closure represents. Does not call the closure.
 #[doc(hidden)]
 pub const fn answered<A: Answered, F: FnOnce() -> A>(_: &F) -> bool {
     A::HOLDS

@@ -17,8 +17,8 @@ use crate::tool::toolset::Toolset;
 use hier_core::graph::Parts;
 use hier_core::state::{Contains, Values, Writes};
 
-/// Makes a graph label the conversation as untrusted with each new input, if the state records labels. Code that
-/// `graph!` generates calls this function.
+/// Returns `parts`, changed so that the graph labels its conversation as untrusted with each new input. Has no effect
+/// if the state does not record labels. Code that `graph!` generates calls this function.
 #[doc(hidden)]
 pub fn untrusted_input<S: Values, C>(parts: Parts<S, C>) -> Parts<S, C> {
     let labels = ConversationLabels::new(TrustLabels::UNTRUSTED);
@@ -35,8 +35,9 @@ pub(super) struct TrustDeclarations {
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Adds the tools of a [`Toolset`] in the context, with labels and rules for approval: `.toolset_with(|desk|
-    /// &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
+    /// Adds the tools of the [`Toolset`] that `choose` selects in the context. `options` sets the labels of the tools
+    /// and the rule for approval: `.toolset_with(|desk| &desk.crm,
+    /// ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
     pub fn toolset_with<T: Toolset>(
         mut self,
         choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static,
@@ -61,11 +62,11 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the channel for the typed answer, like [`answer`](Self::answer), and also requires that the channel's type
-    /// is text-free. With such an answer, a subagent cannot pass untrusted text to its supervisor.
+    /// Sets the channel for the typed answer, as [`answer`](Self::answer) does. The type of the channel must be
+    /// text-free. With such an answer, a subagent cannot pass untrusted text to its supervisor.
     ///
-    /// After the agent has read untrusted text, it can return a result only with this answer. If a node or tool of the
-    /// agent returns a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
+    /// After the agent has read untrusted text, it can return a result only with this answer. If one of its nodes or
+    /// tools returns a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
     pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
     where
         S: Contains<K::State>,

@@ -24,8 +24,9 @@ pub struct Compaction {
     /// The name of the model that wrote the summary. Empty if there is no summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The ids of user messages that are always sent. The agent sends those before [`cut`](Self::cut) unchanged after
-    /// the summary.
+    /// The ids of user messages that are always sent. If such a message is before the position [`cut`](Self::cut), the
+    /// agent adds its content to the message that contains the summary. Only [`clipped`](Self::clipped) shortens this
+    /// content.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<String>,
     /// The position up to which a placeholder replaces tool results. `None` if no results are replaced.
@@ -60,7 +61,7 @@ pub struct MessageMark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Clipping {
-    /// The position up to which messages are clipped.
+    /// The position up to which the maximum length applies.
     pub upto: MessageMark,
     /// The maximum length of a message, in characters.
     pub characters: usize,
@@ -77,8 +78,8 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position after the first `place` messages of the conversation. Returns `None` if all of these
-    /// messages are system messages or rejected replies, or if the last of the other messages has no id.
+    /// Returns the position after the first `place` messages of the conversation. System messages and rejected replies
+    /// among them do not count. Returns `None` if no message counts, or if the last message that counts has no id.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);

@@ -43,11 +43,12 @@ pub trait Membership: Graph {
     /// The policy that the graph itself declares, or `None` if it declares none.
     const POLICY: Option<PolicySpec> = None;
 
-    /// True if the graph's system prompt is a function that reads the conversation from the graph's caller. False if
-    /// the function does not read it, or if this is unknown.
+    /// True if the graph's system prompt is a function that reads the conversation. False if the prompt does not read
+    /// the conversation, or if this is unknown because the function takes the whole state.
     const PROMPT_READS_MESSAGES: bool = false;
 
-    /// Returns the type of a call's arguments, or `None` if the graph does not declare one.
+    /// Returns the type of the arguments with which a supervisor's model calls the graph. Returns `None` if the graph
+    /// does not declare a type.
     fn args() -> Option<ArgsSpec> {
         None
     }
@@ -124,7 +125,7 @@ impl<S: Values, C> Member<S, C> {
         self.name
     }
 
-    /// Returns the spec of the graph, for the field `nested` of the agent's spec.
+    /// Returns the spec of the graph, for the field `nested` of the node that contains the graph. Never returns `None`.
     #[allow(clippy::unnecessary_wraps)] // the type of the field of `NodeSpec`
     pub const fn nested(&self) -> Option<NestedSpec> {
         Some(NestedSpec::Static(self.spec))
@@ -140,7 +141,8 @@ impl<S: Values, C> Member<S, C> {
         self.asks_model
     }
 
-    /// Returns the trust facts of the graph under this name, for the trust checks of its supervisor.
+    /// Returns the facts about the graph that the trust checks of its supervisor need. Errors of these checks call the
+    /// graph `name`.
     pub const fn trust_source(&self, name: &'static str) -> TrustSource<'static> {
         let only_report = match self.policy {
             Some(policy) => policy.merged().text_free,
@@ -159,7 +161,7 @@ impl<S: Values, C> Member<S, C> {
         self.policy.is_some()
     }
 
-    /// Returns true if the policy both merges and discards the same channel.
+    /// Returns true if the policy merges a channel that it also discards.
     pub const fn merges_and_discards(&self) -> bool {
         let Some(policy) = self.policy else { return false };
         let discarded = policy.discarded().written;
@@ -175,8 +177,8 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Returns true if the supervisor's state has the channels that the policy names. The policy contains names of
-    /// fields, so a channel with another name than its field is not checked.
+    /// Returns true if the supervisor's state, whose channels are `outer`, has the channels that the policy names. The
+    /// policy contains names of fields, so a channel whose name differs from its field's name is not checked.
     pub const fn fits(&self, outer: &Table) -> bool {
         let Some(policy) = self.policy else { return true };
         self.known(policy.merged().written, outer) && self.known(policy.discarded().written, outer)
@@ -294,7 +296,8 @@ pub const fn is_callable(name: &str) -> bool {
     hier_spec::names::is_callable(name)
 }
 
-/// A channel that a subagent can return: every channel except managed ones and those of the hierarchy itself.
+/// A channel that a subagent can return: every channel that nodes can write. Managed channels do not implement this
+/// trait.
 #[diagnostic::on_unimplemented(
     message = "a subagent cannot return the channel `{Self}`, which only the engine writes",
     label = "cannot be returned",

@@ -83,7 +83,8 @@ impl SubagentPolicy {
     ///
     /// A later turn of the same thread collects the report. Between the turns, a worker or a call of
     /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached) continues the subagent.
-    /// If a superstep of the subagent is running when the turn ends, the superstep starts again.
+    /// If a superstep of the subagent is running when the turn ends, this superstep starts again when the subagent
+    /// continues.
     ///
     /// The subagent fails if its process dies three times in the same superstep. To count these deaths, hier stores
     /// each superstep of a detached subagent before the next superstep begins, unless the run has the durability
@@ -96,8 +97,8 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets the channels that the supervisor receives. From a channel with a reducer, the supervisor receives the
-    /// subagent's writes. From a channel without a reducer, it receives the last value.
+    /// Sets the channels that the supervisor receives when the subagent ends. From a channel with a reducer, the
+    /// supervisor receives the subagent's writes. From a channel without a reducer, it receives the last value.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.merge_fields = Some(fields.into_iter().map(Into::into).collect());
         self

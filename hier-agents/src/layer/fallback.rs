@@ -17,8 +17,8 @@ use hier_core::{NodeError, NodeErrorKind};
 /// fail. If a part of a reply has been streamed when the model fails, the layer does not ask another model. To change
 /// this, call [`after_chunks`](Self::after_chunks).
 ///
-/// Only the provider that created signatures and encrypted reasoning can read them. Requests to other providers do not
-/// contain such data.
+/// Only the provider that created a signature or encrypted reasoning can read it. hier leaves such data out of requests
+/// to other providers.
 ///
 /// ```
 /// # use std::sync::Arc;

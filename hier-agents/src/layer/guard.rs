@@ -12,8 +12,8 @@ use hier_core::state::{Contains, Values};
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
 /// A layer with a function that allows, denies or revises tool calls. The layer calls the function before the run asks
-/// a person for approval. The function receives the call and the state, or a part of the state. It does not receive
-/// calls of subagents and built-in tools.
+/// a person for approval. The function receives the call and the state, or a part of the state. The layer does not call
+/// the function if the model calls a subagent or a built-in tool.
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};

@@ -26,7 +26,7 @@ use hier_core::state::Values;
 pub struct Inherited<L>(Arc<L>);
 
 impl<L> Inherited<L> {
-    /// Wraps this layer.
+    /// Creates a wrapper that applies `layer` to the agent that lists the wrapper, and to its subagents at any depth.
     pub fn new(layer: L) -> Self {
         Self(Arc::new(layer))
     }

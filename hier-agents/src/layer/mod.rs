@@ -169,8 +169,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer that hier also applies to the subagents, at any depth, if an agent lists this layer. Returns
-    /// `None` if this layer applies only to the agent itself. Defaults to `None`.
+    /// Returns the layer that hier applies to the subagents, at any depth, of an agent that lists this layer. Returns
+    /// `None` if this layer applies only to the agent that lists it. Defaults to `None`.
     ///
     /// Instead of implementing this method, you can wrap a layer in [`Inherited`]. See [`Inherited`] for the state and
     /// the context that the layer sees.
@@ -210,8 +210,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
     /// changes the arguments, the method runs again with the new arguments, and the person is not asked again. The
     /// method can run several times for one call, so it must have no side effects. Defaults to [`Verdict::Allow`].
     ///
-    /// Neither this method nor [`tool_call`](Self::tool_call) is called for subagents and built-in tools such as
-    /// `read_earlier`, `report_to_supervisor` and `todo_write`.
+    /// hier calls neither this method nor [`tool_call`](Self::tool_call) if the model calls a subagent, or a built-in
+    /// tool such as `read_earlier`, `report_to_supervisor` or `todo_write`.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,
@@ -238,7 +238,7 @@ pub enum Verdict {
     Allow,
     /// The tool must not be called. The model receives the string as the reason.
     Deny(String),
-    /// The tool may be called, with these arguments instead.
+    /// The tool may be called, but with these arguments instead of the model's.
     Revise(Value),
 }
 

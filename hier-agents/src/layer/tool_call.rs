@@ -72,12 +72,12 @@ impl<S: Values> fmt::Debug for ToolReply<S> {
 }
 
 impl<S: Values> ToolReply<S> {
-    /// Creates a result with this content.
+    /// Creates the result of a tool call, with `content` as the result for the model.
     pub fn content(content: impl Into<Content>) -> Self {
         Self::new(ToolResult::Content(content.into()))
     }
 
-    /// Creates a result that rejects the arguments of the call. The model receives the reason.
+    /// Creates the result of a tool call whose arguments are invalid. The model receives `reason`.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::new(ToolResult::Invalid(reason.into()))
     }

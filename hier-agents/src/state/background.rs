@@ -52,7 +52,7 @@ pub enum BackgroundStatus {
     Reported,
     /// The subagent has ended without a report, and the supervisor has received the reason.
     Failed,
-    /// The supervisor has cancelled the subagent, or the supervisor's turn ended before the subagent.
+    /// The supervisor has cancelled the subagent, or the supervisor's turn ended while the subagent was running.
     Cancelled,
 }
 
@@ -82,8 +82,9 @@ impl BackgroundSubagents {
         self.iter().filter(|(_, subagent)| subagent.status == BackgroundStatus::Running)
     }
 
-    /// Adds the subagents in `more`. If a subagent is already known, updates its status. A status other than
-    /// [`BackgroundStatus::Running`] does not change any more. The channel uses this function as its reducer.
+    /// Adds the subagents in `more`. If `self` already contains a subagent of `more`, and its status in `self` is
+    /// [`BackgroundStatus::Running`], replaces the subagent. Ignores the subagents of `more` whose status in `self` is
+    /// final. The channel uses this function as its reducer.
     pub fn merge(&mut self, more: Self) {
         for (handle, new) in more.0 {
             let old = self.0.entry(handle).or_insert_with(|| new.clone());

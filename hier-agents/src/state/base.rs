@@ -53,7 +53,7 @@ pub struct BaseState {
     #[reducer(with = todo::merge)]
     #[channel(delta)]
     pub todo_list: TodoList,
-    /// The TODO lists of the agent's subagents, by name.
+    /// The TODO lists of the agent's subagents, by the name of the subagent.
     #[reducer(with = todo::merge_lists)]
     #[channel(delta)]
     pub todo_lists: TodoLists,
@@ -74,7 +74,7 @@ pub struct BaseState {
     /// current results.
     #[reducer(any)]
     pub is_cancelled: bool,
-    /// The number of calls of each agent in the hierarchy, by name.
+    /// The number of times that each subagent in the hierarchy was called, by the name of the subagent.
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
@@ -95,7 +95,7 @@ pub struct BaseState {
     pub iteration_number: u32,
     /// The maximum number of model requests in this turn.
     pub max_iterations: u32,
-    /// The files to which the agents refer.
+    /// References to files, for the program's tools and nodes. hier itself does not use this channel.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
     /// The subagent calls that led from the root to this agent. Contains only calls of subagents that have a policy.

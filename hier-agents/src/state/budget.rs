@@ -87,7 +87,7 @@ pub struct Spent {
     /// The cost of all replies whose cost is known. The cost is unknown if the model has no price and does not report
     /// its costs.
     pub cost: Usd,
-    /// The number of agent nodes that have run.
+    /// The number of times that a node of an agent has run. Nodes of other graphs do not count.
     pub steps: u64,
 }
 
@@ -210,7 +210,8 @@ impl Budget {
         self
     }
 
-    /// Limits the number of agent nodes that run. At the limit, agents make no further model requests.
+    /// Limits the number of times that nodes of agents run. For example, each model request and each tool call of an
+    /// agent runs a node. Nodes of other graphs do not count. At the limit, agents make no further model requests.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
         self.steps = BudgetAccount::limited(limit);

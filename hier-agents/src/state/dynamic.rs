@@ -243,7 +243,7 @@ impl DynBaseUpdate {
         Self(update.into_writes().into_iter().map(DynBaseWrite::More).collect())
     }
 
-    /// Adds writes to the base state.
+    /// Adds the writes in `update`, which change the base state.
     #[must_use]
     pub fn base(self, update: BaseStateUpdate) -> Self {
         let base = update.into_writes().into_iter().map(DynBaseWrite::Base);

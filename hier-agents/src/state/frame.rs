@@ -19,7 +19,7 @@ use hier_core::state::Values;
 #[derive(Clone, Default)]
 pub struct SubagentStack(Option<Arc<SubagentFrame>>);
 
-/// A call of a subagent, with the state of its supervisor at the time of the call.
+/// A call of a subagent, with the supervisor's state at the time of the call.
 pub struct SubagentFrame {
     agent: Arc<str>,
     saved: Arc<dyn SavedState>,

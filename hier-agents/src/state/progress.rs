@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-/// The number of calls of an agent.
+/// The number of times that supervisors have called an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounts {
     /// The number of calls that have started, including those that have ended.
@@ -14,10 +14,10 @@ pub struct CallCounts {
     pub finished: u64,
 }
 
-/// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
+/// The number of times that each subagent of a hierarchy was called, by the name of the subagent. Clones are cheap.
 ///
 /// The channel `progress` has this type. A supervisor writes the channel when it calls a subagent and when the call
-/// ends. A write never lowers a count: each count of an agent becomes the higher one of the stored and the new count.
+/// ends. A write never lowers a count. If the stored count is higher than the written count, the stored count stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Progress(OrdMap<Arc<str>, CallCounts>);
@@ -28,7 +28,7 @@ impl Progress {
         Self::default()
     }
 
-    /// Returns the number of calls of an agent. Both counts are 0 if the agent was not called.
+    /// Returns the number of times that `agent` was called. Both counts are 0 if it was not called.
     pub fn get(&self, agent: &str) -> CallCounts {
         self.0.get(agent).copied().unwrap_or_default()
     }

@@ -25,9 +25,9 @@ pub struct AgentTurn {
     /// The number of consecutive replies that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// The fingerprints of the toolset tools that the model called in its last reply, by the name of the tool. A
-    /// fingerprint identifies the parameters that the model received. If the tool has other parameters when the agent
-    /// makes the call, the agent rejects the call.
+    /// The fingerprints of the tools that the model called in its last reply, by the name of the tool. Contains only
+    /// tools of toolsets. A fingerprint identifies the parameters that the model received for the tool. If the tool has
+    /// other parameters when the agent makes the call, the agent rejects the call.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
@@ -155,9 +155,9 @@ pub enum AgentLimit {
     Cost(Usd),
     /// The length limit of a reply (`max_tokens`, or the model's own limit).
     ///
-    /// The text that was cut off is the last message and the report, and a new input can ask the agent to continue. If
-    /// reasoning used all tokens, there is no text. If a tool call is cut off, the agent asks the model again, and ends
-    /// with this limit after three such replies in a row.
+    /// The incomplete text of the reply is the last message and the report. A new input can ask the agent to continue.
+    /// If reasoning used all tokens, there is no text. If a tool call is cut off, the agent asks the model again, and
+    /// ends with this limit after three such replies in a row.
     Length,
     /// A content filter: the provider or the model withheld the reply. The partial text of the reply is not added to
     /// the conversation. If the replies of later turns are withheld too, remove the user message with
@@ -171,7 +171,7 @@ pub enum AgentLimit {
 }
 
 impl AgentEnd {
-    /// Returns true if the agent completed its task.
+    /// Returns true if the agent completed its task: for `Text`, `Answer` and `Report`.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Text | Self::Answer | Self::Report)
     }

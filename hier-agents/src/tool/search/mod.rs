@@ -31,9 +31,9 @@ const TEXT_WEIGHT: f64 = 1.0;
 
 /// The options of an agent's tool search: `search: true` or `search: ToolSearch { above: 20 }` in `graph!`.
 ///
-/// If the agent has more tools than [`above`](Self::above), its requests contain only a list of their names, and the
-/// tool `search_tools`. When the model has found a tool, all later requests in the conversation contain the tool.
-/// Built-in tools and subagents are always sent, and do not count.
+/// If the agent has more tools than [`above`](Self::above), its requests contain a short list of the tools and the tool
+/// `search_tools`, instead of the specs of all tools. When the model has found a tool, all later requests in the
+/// conversation contain the tool. Built-in tools and subagents are always sent, and do not count.
 ///
 /// **Search.** If the graph's [store](hier_core::store::Store) searches by meaning, the search uses the store.
 /// Otherwise it ranks the tools by the words in their names, descriptions and arguments (BM25), and leaves out tools
