@@ -49,7 +49,8 @@ impl<'a, S, C> ToolUse<'a, S, C> {
 pub enum ToolResult {
     /// The content of the result.
     Content(Content),
-    /// Messages, which are added to the conversation. If none of them is a result of the call, the agent adds one.
+    /// Messages, which are added to the conversation. If none of these messages is a result of the call, the agent adds
+    /// a result with the text "Done."
     Messages(Vec<Message>),
     /// A description of invalid arguments, which the model receives.
     Invalid(String),

@@ -15,7 +15,7 @@ use hier_checkpoint::message::{Message, Messages, ToolCall, Usd};
 #[serde(default)]
 #[non_exhaustive]
 pub struct AgentTurn {
-    /// The end of the turn, or `None` while the turn is in progress.
+    /// The way in which the turn ended, or `None` while the turn is in progress.
     pub end: Option<AgentEnd>,
     /// The number of unusable replies of the model in this turn.
     pub misfits: u32,
