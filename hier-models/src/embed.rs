@@ -91,7 +91,7 @@ impl Embeddings {
     ///
     /// * The providers are `openai`, `gemini` and `ollama`. Example: `openai:text-embedding-3-small`.
     /// * A URL refers to an OpenAI-compatible server. For another API, put the provider and `+` in front:
-    ///   `ollama+http://…`. By default, no key is sent to a URL. To send one, use [`key`](Self::key).
+    ///   `ollama+http://…`. By default, the model does not send a key to a URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         Ok(match address::parse(text, &EMBEDDING_APIS)? {
             ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),
@@ -130,7 +130,7 @@ impl Embeddings {
     }
 
     /// Sets the maximum number of texts per request. Defaults to 100 for Gemini, and to 256 for other models. If a
-    /// server rejects a batch as too large, the batch is split in half.
+    /// server rejects a batch as too large, the model splits the batch in half.
     pub fn batch_size(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch_size = texts.max(1);
         self

@@ -107,8 +107,8 @@ impl Model {
     /// * With `azure`, give the name of the deployment, and set the environment variable `AZURE_OPENAI_ENDPOINT` to the
     ///   URL of the resource.
     /// * A URL refers to an OpenAI-compatible server: `http://localhost:8080/v1#smollm2`. The name defaults to
-    ///   `default`. For another API, put the provider and `+` in front: `responses+https://…`. By default, no key is
-    ///   sent to a URL. To send one, use [`key`](Self::key).
+    ///   `default`. For another API, put the provider and `+` in front: `responses+https://…`. By default, the model
+    ///   does not send a key to a URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         #[cfg(not(feature = "bedrock"))]
         if text.starts_with("bedrock:") || text.starts_with("bedrock+") {
@@ -229,7 +229,7 @@ impl Model {
     /// Sets the time after which hier aborts a stream that sends no data. Comments and pings do not count as data.
     /// Defaults to 2 minutes.
     ///
-    /// If a stream is aborted before it has sent text or a tool call, the request is retried as often as
+    /// If hier aborts a stream that has not sent text or a tool call yet, hier sends the request again, as often as
     /// [`retry`](Self::retry) allows. Set a longer time for a model that reasons for longer than 2 minutes without
     /// streaming its reasoning.
     pub fn idle_timeout(self, idle_timeout: Duration) -> Self {

@@ -43,7 +43,7 @@ impl WebSearch {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Prefers results for a user at this location. Supported by Anthropic and OpenAI.
+    /// Sets the location of the user. The search prefers results for this location. Supported by Anthropic and OpenAI.
     pub fn location(self, location: SearchLocation) -> Self {
         Self { location: Some(location), ..self }
     }

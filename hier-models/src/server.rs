@@ -95,8 +95,8 @@ macro_rules! server_settings {
             self.with(|server| server.retry = retry.into())
         }
 
-        /// Sets the time limit of a request, from sending it to the end of the reply or its stream. Defaults to 10
-        /// minutes.
+        /// Sets the time limit of an HTTP request, from the time when hier sends the request to the end of the reply or
+        /// stream. Each retry has this limit again. Defaults to 10 minutes.
         pub fn timeout(self, timeout: std::time::Duration) -> Self {
             self.with(|server| server.timeout = timeout)
         }
