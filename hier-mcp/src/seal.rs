@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// A key for encryption. A server encrypts the state of open calls with its key, and a client encrypts stored tokens.
-/// All processes that serve the same threads or use the same tokens need the same key.
+/// A key for encryption. An [`McpServer`](crate::McpServer) encrypts the state of open questions, and an
+/// [`McpAuth`](crate::McpAuth) encrypts the tokens that it stores. All processes that serve the same threads or use the
+/// same tokens need the same key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);
 

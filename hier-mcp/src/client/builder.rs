@@ -96,8 +96,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sends the access tokens of this authorization with each request. The authorization must be for
-    /// the URL of the MCP server to which this client connects.
+    /// Sends the access tokens of this authorization with each request. The URL of the authorization must be the URL of
+    /// the MCP server to which this client connects.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, given: &crate::oauth::McpAuth) -> Self {
         match &mut self.location {
@@ -234,7 +234,8 @@ impl McpClientBuilder {
     /// Sets a function that answers the server's questions in runs without a checkpointer. The call waits for the
     /// answer. To decline a question, the function returns `Value::Null`.
     ///
-    /// Without this function, the client declines the questions of servers with an older protocol. In a run with a
+    /// Without this function, the client declines the questions of servers with an older protocol. A question of a
+    /// server with the protocol of 2026-07-28 interrupts the run, which then cannot be resumed. In a run with a
     /// checkpointer, the client does not call the function. See [Questions of the
     /// server](McpClient#questions-of-the-server).
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self

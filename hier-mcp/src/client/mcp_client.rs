@@ -60,7 +60,7 @@ use crate::error::McpError;
 /// # Questions of the server
 ///
 /// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). In a run with
-/// a checkpointer, the questions interrupt the run one after the other. Each has a JSON Schema for its answer
+/// a checkpointer, the questions interrupt the run one after the other. Each question has a JSON Schema for its answer
 /// ([`Question`](hier_core::Question)). When all questions are answered, the call continues with its next round, even
 /// after days and in another process. Completed rounds are not repeated. If the server requests a model or folders, the
 /// client answers without a person, from the options [`sampling`](super::McpClientBuilder::sampling) and

@@ -56,8 +56,8 @@ impl McpAuthBuilder {
         self.client_secret(id, secret)
     }
 
-    /// Sets the name under which the client registers itself with the authorization server. The server shows this name
-    /// to the person. Defaults to `hier`.
+    /// Sets the name under which the client registers itself with the authorization server. The authorization server
+    /// shows this name to the person. Defaults to `hier`.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.options.client_name = name.into();
         self
