@@ -18,8 +18,8 @@ pub struct RunRequest {
     /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
     /// contain the user.
     pub configurable: serde_json::Map<String, Value>,
-    /// The id of the run's thread. The server sets this field for every run. If the run continues a detached subagent,
-    /// this is the thread of the supervisor.
+    /// The id of the run's thread. The server sets this field for every run, so it is never `None`. If the run
+    /// continues a detached subagent, this is the id of the supervisor's thread.
     pub thread: Option<String>,
     /// The user who requested the run. On a server that does not authenticate users, the identity is empty.
     pub user: User,

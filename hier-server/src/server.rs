@@ -147,7 +147,8 @@ impl Server {
         self
     }
 
-    /// Sets an open [`RunStore`] and an open [`Store`]. Use this instead of [`database`](Self::database).
+    /// Sets the storage for all data, instead of [`database`](Self::database). `store` holds the items that all threads
+    /// share, and `runs` holds all other data.
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self

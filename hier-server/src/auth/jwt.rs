@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users with JSON Web Tokens. The claim `sub` is the user's identity. The claims `scope` (words in a
-/// string) and `permissions` (a list of strings) are the user's permissions. [`User::claims`] contains all claims.
+/// An [`Auth`] that identifies users by JSON Web Tokens. The claim `sub` is the user's identity. The claims `scope`
+/// (words in a string) and `permissions` (a list of strings) are the user's permissions. [`User::claims`] contains all
+/// claims.
 ///
 /// A token must have an expiry (`exp`) and may have a start (`nbf`). For both, the clocks of the issuer and the server
 /// may differ by up to 60 seconds.
@@ -42,24 +43,25 @@ impl Jwt {
         Self { key, validation }
     }
 
-    /// Accepts tokens that are signed with this shared secret (HS256).
+    /// Creates a `Jwt` that accepts tokens that are signed with the shared secret `secret` (HS256).
     pub fn hs256(secret: &[u8]) -> Self {
         Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
     }
 
-    /// Accepts tokens that are signed with an RSA key (RS256). `public_key` has the PEM format.
+    /// Creates a `Jwt` that accepts tokens that are signed with an RSA key (RS256). `public_key` has the PEM format.
     pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::RS256))
     }
 
-    /// Accepts tokens that are signed with a P-256 key (ES256). `public_key` has the PEM format.
+    /// Creates a `Jwt` that accepts tokens that are signed with a P-256 key (ES256). `public_key` has the PEM format.
     pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Accepts tokens that are signed with an Ed25519 key (`EdDSA`). `public_key` has the PEM format.
+    /// Creates a `Jwt` that accepts tokens that are signed with an Ed25519 key (`EdDSA`). `public_key` has the PEM
+    /// format.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))

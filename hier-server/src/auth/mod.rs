@@ -104,7 +104,8 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Creates a resource. A run or cron that creates a thread also needs this right for [`Resource::Threads`].
+    /// Creates a resource. If a request for a run or cron creates a thread, the user also needs this right for
+    /// [`Resource::Threads`].
     Create,
     /// Reads a resource.
     Read,
@@ -114,8 +115,8 @@ pub enum Action {
     Delete,
     /// Lists or counts resources.
     Search,
-    /// Starts, cancels or deletes a run of a thread, answers a question, or sends a signal. A request with the
-    /// parameter `cancel_on_disconnect` needs this right, too.
+    /// Starts, cancels or deletes a run of a thread, answers a question, or sends a signal. A user who sends a request
+    /// with the parameter `cancel_on_disconnect` also needs this right.
     CreateRun,
 }
 
@@ -145,7 +146,7 @@ impl<'a> Access<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// Grants access to all resources of the kind.
+    /// Grants access to all resources of the requested kind.
     Allow,
     /// Grants access to the resources whose metadata contains these values. The server adds the values to new
     /// resources. To the user, other resources appear not to exist. Exceptions are the default assistants of graphs,

@@ -8,8 +8,8 @@ use subtle::ConstantTimeEq;
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users with a fixed list of tokens. Clients send their token in the header `Authorization: Bearer …` or
-/// `x-api-key`.
+/// An [`Auth`] that identifies users by a fixed list of tokens. Clients send their token in the header `Authorization:
+/// Bearer …` or `x-api-key`.
 ///
 /// ```
 /// use hier_server::auth::{Tokens, User};
