@@ -271,8 +271,8 @@ impl RemoteGraph {
         self.bulk_update_state(config, vec![vec![update]]).await
     }
 
-    /// Like [`update_state`](Self::update_state), but applies several supersteps in order. Each superstep consists of
-    /// one or more updates.
+    /// Changes the state of a thread outside of its runs, in several supersteps. Applies `supersteps` in order. Each
+    /// superstep consists of one or more updates. Returns a configuration that names the last new checkpoint.
     pub async fn bulk_update_state(
         &self,
         config: impl Into<Config>,
@@ -296,7 +296,9 @@ impl RemoteGraph {
         self.post(thread, id, InboxMessage::message, message).await
     }
 
-    /// Sends a signal to a thread. The id and the result have the same meaning as in [`send`](Self::send).
+    /// Sends the signal `name` with the value `value` to a thread. If an earlier signal or message to the thread has
+    /// the same id, the thread ignores this signal, and the method returns false. If `id` is `None`, the method creates
+    /// a new id.
     pub async fn signal(
         &self,
         thread: &str,

@@ -214,8 +214,8 @@ impl Endpoint {
         self
     }
 
-    /// Sets the number of threads of each graph that the worker keeps in memory for their next superstep. Defaults to
-    /// 1,000. The worker reads other threads from Restate.
+    /// Sets the maximum number of threads that the worker keeps in memory per graph. The worker can execute the next
+    /// superstep of such a thread without reading the thread from Restate. Defaults to 1,000.
     pub fn threads_in_memory(mut self, threads: usize) -> Self {
         self.threads = threads;
         self

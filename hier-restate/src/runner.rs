@@ -19,7 +19,7 @@ use crate::stream::{Hub, RemoteStream, StreamItem};
 /// The interval between attempts to cancel a run that may not have begun yet.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Passes the runs of a server to the cluster. Pass the runner to `Server::runner` of `hier-server`.
+/// A runner that passes the runs of a server to the cluster. Pass the runner to `Server::runner` of `hier-server`.
 ///
 /// The workers ([`Endpoint`](crate::Endpoint)) must serve the same graphs under the same names as the server. The
 /// server uses its graphs only to check inputs and to describe types. The cluster stores the threads.

@@ -84,7 +84,7 @@ impl RemoteStream {
     }
 }
 
-/// Receives the events that workers send. One hub is enough for all streams of a process. Clones are cheap.
+/// A receiver of the events that workers send. One hub is enough for all streams of a process. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Hub(Arc<HubInner>);
 
