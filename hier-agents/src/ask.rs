@@ -183,8 +183,7 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`]. When you await the request, it first calls [`Toolset::tools`] to list these
-    /// tools.
+    /// Adds the tools of a [`Toolset`]. When you await the request, hier calls [`Toolset::tools`] to list these tools.
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }

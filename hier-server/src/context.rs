@@ -15,8 +15,8 @@ pub struct RunRequest {
     /// The `context` of the request. Without a `context`, this is the `config.configurable` of the request. If the
     /// request has neither, this is the context of the assistant.
     pub context: Value,
-    /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
-    /// contain the user.
+    /// The fields of the assistant's `config.configurable` and of the request's `config.configurable`. If both have a
+    /// field, the value of the request takes precedence. Does not contain the user.
     pub configurable: serde_json::Map<String, Value>,
     /// The id of the run's thread. The server sets this field for every run, so it is never `None`. If the run
     /// continues a detached subagent, this is the id of the supervisor's thread.

@@ -37,7 +37,7 @@ use super::{Pattern, Redactor};
 /// | stored data | Replies, tool results, records of `#[tool(step)]`, and messages that tools and layers add to conversations. |
 /// | errors and logs | The texts of errors of models and tools, and logs about these errors. |
 ///
-/// The layer does **not** redact these texts:
+/// The layer does **not** redact these texts, or does not redact them at once:
 ///
 /// * Messages that were in the conversation before the request, such as the user's. When the model's next reply is
 ///   stored, the layer also redacts these messages in the state. Earlier checkpoints keep the original messages.

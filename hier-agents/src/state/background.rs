@@ -9,7 +9,7 @@ use crate::state::counts::LayerCounts;
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::ToolCall;
 
-/// The background subagents that an agent has started. Each has a handle, such as `researcher-1`. The channel
+/// The background subagents that an agent has started. Each subagent has a handle, such as `researcher-1`. The channel
 /// `background_subagents` has this type.
 ///
 /// Each subagent runs on the thread `{thread}/background/{handle}-{task}`. Here, `thread` is the id of the agent's own

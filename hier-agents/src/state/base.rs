@@ -98,7 +98,8 @@ pub struct BaseState {
     /// References to files, for the program's tools and nodes. hier itself does not use this channel.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The subagent calls that led from the root to this agent. Contains only calls of subagents that have a policy.
+    /// The subagent calls that led from the root to this agent. Contains only the calls in which the called subagent
+    /// has a policy.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]

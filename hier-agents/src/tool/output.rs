@@ -13,8 +13,8 @@ use hier_core::graph::Command;
 use hier_core::state::{Contains, Values};
 use hier_core::{IntoNodeError, NodeError};
 
-/// The id of the current tool call. A `#[tool]` function can take it as a parameter. The model does not see this
-/// parameter.
+/// The id of the current tool call. If a `#[tool]` function has a parameter of this type, the parameter receives the
+/// id. The model does not see this parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolCallId(String);

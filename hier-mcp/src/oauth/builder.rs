@@ -112,7 +112,7 @@ impl McpAuthBuilder {
         self
     }
 
-    /// Builds the authorization, which connects to the servers when it is first used.
+    /// Builds the authorization. It connects to the MCP server and the authorization server when it is first used.
     ///
     /// # Errors
     ///

@@ -114,12 +114,13 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if the client has tokens for this account and MCP server. The server may still refuse the tokens.
+    /// Returns true if the client has tokens for this account and MCP server. The MCP server may still refuse the
+    /// tokens.
     ///
     /// # Errors
     ///
-    /// Fails if the store fails, if the stored tokens were encrypted with another key, or if the servers cannot be
-    /// reached.
+    /// Fails if the store fails, or if the stored tokens were encrypted with another key. Also fails if the MCP server
+    /// or the authorization server cannot be reached.
     pub async fn is_authorized(&self) -> Result<bool, McpError> {
         self.has_tokens().await.map_err(|error| self.error(error))
     }
@@ -140,7 +141,8 @@ impl McpAuth {
     ///
     /// # Errors
     ///
-    /// Fails if the servers cannot be reached, publish no metadata, or refuse the client.
+    /// Fails if the MCP server or the authorization server cannot be reached, if these servers publish no metadata, or
+    /// if the authorization server refuses the client.
     pub async fn authorization_url(&self) -> Result<String, McpError> {
         self.begin().await.map_err(|error| self.error(error))
     }

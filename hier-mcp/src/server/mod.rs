@@ -131,8 +131,8 @@ impl McpServer {
         self.dyn_graph(name, Arc::new(graph.erase(move |_| Ok(context.clone()))))
     }
 
-    /// Adds a type-erased graph ([`CompiledGraph::erase`]) as a tool with this name. Use it, for example, to create a
-    /// new context for each call, or to set custom schemas.
+    /// Adds a type-erased graph ([`CompiledGraph::erase`]) as a tool with this name. Use this method, for example, to
+    /// create a new context for each call, or to set custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), GraphTool::new(graph));
         self
