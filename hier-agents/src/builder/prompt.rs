@@ -28,14 +28,14 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the system prompt to a function that the macro has checked.
+    /// Sets the function that creates the system prompt. The macro has checked the function.
     #[doc(hidden)]
     pub fn checked_system(mut self, make: fn(&S) -> String) -> Self {
         self.agent.system = PromptSource::Made(Arc::new(make));
         self
     }
 
-    /// Sets the user message at the end of each request to a function that the macro has checked.
+    /// Sets the function that creates the user message at the end of each request. The macro has checked the function.
     #[doc(hidden)]
     pub fn checked_reasoning(mut self, make: fn(&S) -> String) -> Self {
         self.requires_kind("reasoning", AgentKind::React);

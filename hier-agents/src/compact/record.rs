@@ -100,7 +100,7 @@ impl MessageMark {
 }
 
 impl Clipping {
-    /// Creates a maximum length of `characters` for each message up to the position `upto`.
+    /// Creates a `Clipping` that limits each message before the position `upto` to a number of `characters`.
     pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }

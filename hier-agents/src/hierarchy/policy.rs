@@ -81,14 +81,14 @@ impl SubagentPolicy {
     /// Sets whether the subagent runs in the background and continues when its supervisor's turn ends. Defaults to
     /// false.
     ///
-    /// A later turn of the same thread collects the report. Between the turns, a worker or a call of
+    /// A later turn of the supervisor's thread collects the report. Between the turns, a worker or a call of
     /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached) continues the subagent.
     /// If a superstep of the subagent is running when the turn ends, this superstep starts again when the subagent
     /// continues.
     ///
-    /// The subagent fails if its process dies three times in the same superstep. To count these deaths, hier stores
-    /// each superstep of a detached subagent before the next superstep begins, unless the run has the durability
-    /// [`Exit`](hier_core::Durability::Exit).
+    /// The subagent fails if the process that runs it dies three times in the same superstep. To count these deaths,
+    /// hier stores each superstep of a detached subagent before the next superstep begins, whatever the
+    /// [`Durability`](hier_core::Durability) of the supervisor's run.
     ///
     /// Without a checkpointer, or if the supervisor is not the graph that was invoked, no later turn can collect the
     /// report. The subagent is then cancelled when its supervisor's turn ends.

@@ -12,7 +12,7 @@ use hier_core::plumbing::{BorrowedFrom, ShownChannels};
     note = "pass a string, or a function of `&{S}` or of a view of it that returns one"
 )]
 pub trait PromptText<'a, S, M> {
-    /// The properties of the channels that the prompt can contain.
+    /// Two facts about the channels that the prompt can contain: if one is secret, and if one is the conversation.
     const SHOWS: ShownChannels;
 
     /// Returns the text of the prompt for this state.
@@ -47,7 +47,7 @@ where
 
 /// A prompt whose type has been checked.
 pub trait Prompt {
-    /// The properties of the channels that the prompt can contain.
+    /// Two facts about the channels that the prompt can contain: if one is secret, and if one is the conversation.
     const SHOWS: ShownChannels;
 
     /// Returns the text of the prompt.

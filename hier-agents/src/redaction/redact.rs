@@ -39,8 +39,9 @@ use super::{Pattern, Redactor};
 ///
 /// The layer does **not** redact these texts, or does not redact them at once:
 ///
-/// * Messages that were in the conversation before the request, such as the user's. When the model's next reply is
-///   stored, the layer also redacts these messages in the state. Earlier checkpoints keep the original messages.
+/// * Stored messages that were in the conversation before the request, such as the user's. The request itself contains
+///   the redacted messages. When the model's next reply is stored, the layer also redacts the messages in the state.
+///   Earlier checkpoints keep the original messages.
 /// * An operator's answer, as long as the tool call that asked the question has not ended. Until then, the answer is
 ///   stored unchanged.
 /// * Values that tools write to channels other than conversations.
@@ -78,7 +79,7 @@ impl Redact {
         Self(Arc::new(Pattern { find: self.0.find.clone(), mark: mark.into() }))
     }
 
-    /// Returns the string with all secrets replaced.
+    /// Returns `text`, in which the mark replaces each secret.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(vec![self.0.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),

@@ -28,7 +28,7 @@ pub enum ApprovalMode {
     /// Calls need approval after untrusted text has entered the conversation. If the state does not record
     /// [labels](crate::ConversationLabels), all calls need approval.
     Tainted,
-    /// [`Tool::must_approve`] decides about each call.
+    /// [`Tool::must_approve`] decides for each call if it needs approval.
     Condition,
 }
 
