@@ -42,7 +42,7 @@ pub struct ModelOptions {
     /// True if one reply may contain several tool calls, false if it may contain at most one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
-    /// The sampling seed. If the provider supports seeds, equal requests with equal seeds get equal replies.
+    /// The sampling seed. A provider that supports seeds tries to give equal replies to equal requests with equal seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// The time for which the provider should cache the prompt.
@@ -96,7 +96,8 @@ impl ModelOptions {
         Self { parallel_calls: parallel.into(), ..self }
     }
 
-    /// Sets the sampling seed. If the provider supports seeds, equal requests with equal seeds get equal replies.
+    /// Sets the sampling seed. A provider that supports seeds tries to give equal replies to equal requests with equal
+    /// seeds.
     pub fn seed(self, seed: impl Into<Option<i64>>) -> Self {
         Self { seed: seed.into(), ..self }
     }

@@ -21,7 +21,7 @@ pub(crate) struct SliceProgress {
 pub(crate) struct RemoteTasks {
     /// The namespace of the graph.
     pub namespace: String,
-    /// The places of the tasks in the superstep.
+    /// The places of the tasks in the superstep. A place identifies a task within its superstep.
     pub tasks: Vec<String>,
 }
 
@@ -37,7 +37,8 @@ pub(crate) enum SliceEnd {
 /// The rule that selects the tasks of a superstep that run elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteRule {
-    /// The minimum number of selected tasks. If a superstep has fewer, none of them runs elsewhere.
+    /// The minimum number of tasks of a superstep that the rule selects. If the superstep has fewer such tasks, the
+    /// worker runs them itself.
     pub from: usize,
     /// Restricts the rule to tasks of these nodes. Defaults to all nodes.
     pub nodes: Option<BTreeSet<String>>,
