@@ -42,7 +42,8 @@ pub struct ModelOptions {
     /// True if one reply may contain several tool calls, false if it may contain at most one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
-    /// The sampling seed. A provider that supports seeds tries to give equal replies to equal requests with equal seeds.
+    /// The sampling seed. A provider that supports seeds tries to give equal replies to equal requests with equal
+    /// seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// The time for which the provider should cache the prompt.
