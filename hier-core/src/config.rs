@@ -13,7 +13,7 @@ use crate::sync::lock;
 /// The default of [`Config::recursion_limit`], which is also the default of LangGraph 1.2.
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
-/// The default of [`Config::stream_capacity`].
+/// The default of [`Config::stream_capacity`], as a number of events.
 pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 
 /// The default of a worker, too.
@@ -214,9 +214,9 @@ impl Config {
         self
     }
 
-    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps running. During a longer sleep,
-    /// the run stops. A [sweeper](crate::graph::CompiledGraph::sweeper) or a worker resumes the thread when the time
-    /// has come. Defaults to 10 seconds.
+    /// Sets the longest sleep ([`Run::sleep`](crate::Run::sleep)) for which the run keeps running. For a longer sleep,
+    /// the run stops, and a [sweeper](crate::graph::CompiledGraph::sweeper) or a worker resumes the thread when the
+    /// time has come. Defaults to 10 seconds.
     #[must_use]
     pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
         self.sleep_in_place = at_most;
@@ -224,7 +224,7 @@ impl Config {
     }
 
     /// Sets the time that the run uses as the current time, for tests and sweepers. Timers and deadlines up to this
-    /// time are due. If the time is in the past, the run uses the system clock.
+    /// time are due. When the system clock has passed this time, the run uses the system clock instead.
     #[must_use]
     pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);

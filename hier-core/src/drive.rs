@@ -18,7 +18,7 @@ use crate::config::{Config, Durability};
 use crate::error::RunError;
 pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 
-/// The options of a run, in a form that the driver can send to another machine.
+/// The options of a run as a serializable value, which a driver can send to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The id of the thread.
@@ -101,11 +101,12 @@ pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
-/// Adds two options of a worker to `config`. The token `pause` marks a cancellation as a pause. `max_attempts` is the
-/// maximum number of attempts for a detached subagent.
+/// Adds two options of a worker to `config`. `max_attempts` is the maximum number of attempts to continue a detached
+/// subagent from one checkpoint.
 ///
-/// If another run will continue this run, cancel `pause` first, and then the cancellation token of the run. The run
-/// then stops without the cleanup of [`Run::with_cleanup`](crate::Run::with_cleanup).
+/// With the token `pause`, the worker can pause the run, so that another run continues it later. To pause the run,
+/// cancel `pause` first, and then the cancellation token of the run. A paused run stops without the cleanup of
+/// [`Run::with_cleanup`](crate::Run::with_cleanup).
 pub fn for_worker(mut config: Config, pause: CancellationToken, max_attempts: u32) -> Config {
     config.pauses.push(pause);
     config.max_attempts = max_attempts;

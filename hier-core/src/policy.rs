@@ -73,7 +73,8 @@ pub enum GraphEntry {
 pub struct PlannedTask {
     /// The name of the node that the task runs.
     pub node: String,
-    /// The place of the task in its superstep, in LangGraph's notation. It identifies the task within the superstep.
+    /// The place of the task in its superstep, in LangGraph's notation: for example, `~__pregel_pull, NODE`. The place
+    /// identifies the task within the superstep.
     pub place: String,
 }
 
@@ -90,7 +91,7 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
     }
 
     /// Returns the point of the graph in this namespace at which the earlier run paused, if this run continues an
-    /// earlier run.
+    /// earlier run. Defaults to [`PausedRun::None`].
     fn continues(&self, namespace: &[String]) -> PausedRun {
         let _ = namespace;
         PausedRun::None
@@ -116,7 +117,8 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns true if another run will continue the open tasks of this run. Then this run does not report their ends.
+    /// Returns true if another run will continue the open tasks of this run. Then this run does not send events about
+    /// their ends. Defaults to false.
     fn is_paused(&self) -> bool {
         false
     }

@@ -193,7 +193,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     }
 
     /// Declares the channels that a node always writes. [`compile`](Self::compile) fails if two nodes declare the same
-    /// channel, the channel has no reducer, and one of the nodes never runs without the other in the same superstep.
+    /// channel, the channel has no reducer, and one of these nodes never runs in a superstep without the other.
     pub fn writes<'a>(mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> Self {
         let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
         self.draft.check_channels(node, &channels);

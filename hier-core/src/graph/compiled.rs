@@ -166,7 +166,8 @@ impl<S: Values, C> Parts<S, C> {
         Self { asked, ..self }
     }
 
-    /// Sets a function that adds writes to each new input, in addition to those of [`Hooks`].
+    /// Sets a function that adds writes to each new input. The engine calls this function before the `prepare` function
+    /// of the [`Hooks`].
     #[doc(hidden)]
     pub fn mark_input(mut self, mark: Prepare<S>) -> Self {
         self.hooks.mark_input = Some(mark);
@@ -174,7 +175,7 @@ impl<S: Values, C> Parts<S, C> {
     }
 
     /// Marks the graph as a part of its outer graph, so that the events of its nodes are events of the outer graph.
-    /// Sets the route that leads from START.
+    /// `route` becomes the route that leads from START.
     #[doc(hidden)]
     pub fn part(self, route: RouteFn<S>) -> Self {
         Self { is_part: true, routes: vec![route], ..self }

@@ -25,13 +25,13 @@ where
     /// Returns a request that continues the detached subagents of an agent on this thread. Await the request to run
     /// them until each has ended or asks a question.
     ///
-    /// A detached subagent (`detached: true`) continues after the turn of its agent, which collects the report in a
-    /// later turn. A worker continues such subagents by itself. Without a worker, spawn this request after each turn,
-    /// and when the process starts.
+    /// A detached subagent (`detached: true`) continues after the turn of its agent. The agent collects the report of
+    /// the subagent in a later turn. A worker continues such subagents by itself. Without a worker, spawn this request
+    /// after each turn, and when the process starts.
     ///
-    /// If another process already continues a subagent, the request waits for it. If that process dies, the request
-    /// continues the subagent itself when the lease of the dead process has expired. If the thread has no detached
-    /// subagents, the request returns at once.
+    /// If another process already executes a subagent, the request waits until that process no longer executes it. If
+    /// that process dies, the request continues the subagent itself when the lease of the dead process has expired. If
+    /// the thread has no detached subagents, the request returns at once.
     ///
     /// Cancel safety: dropping the future stops the subagents, which can be continued later.
     ///

@@ -113,8 +113,8 @@ impl<const N: usize> FlowFacts<N> {
         Self { given, ..self }
     }
 
-    /// Adds the inbox of the graph, which is a channel that can have a value before the first node runs. `field`
-    /// identifies the field of the state.
+    /// Adds the inbox of the graph, which is a channel that can have a value before the first node runs. `field` is the
+    /// hash of the name of the channel's field.
     #[must_use]
     pub const fn inbox(self, field: u64) -> Self {
         let given = match self.given {
@@ -141,7 +141,7 @@ impl<const N: usize> FlowFacts<N> {
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
 
-    /// Adds routes that read only these fields of the state.
+    /// Adds routes that read only some fields of the state. `fields` contains the hashes of the names of these fields.
     #[must_use]
     pub const fn routes<const F: usize>(self, fields: [u64; F]) -> Self {
         let reads = self.others.reads.union(self.of_fields(fields));
@@ -193,7 +193,7 @@ impl<const N: usize> FlowFacts<N> {
     }
 
     /// Returns the names of the channels that a node reads and writes. `node` is the index of the node, or
-    /// [`FlowSpec::OTHERS`] for the routes, the functions and the output.
+    /// [`FlowSpec::OTHERS`] for the routes, `on_entry`, `on_exit` and the output together.
     pub fn channels(&self, node: usize) -> NodeChannels {
         let others = (node == FlowSpec::OTHERS).then_some(&self.others);
         let Some(flow) = self.nodes.get(node).or(others) else { return NodeChannels::default() };
@@ -218,9 +218,9 @@ impl<const N: usize> FlowFacts<N> {
         false
     }
 
-    /// Makes the compilation fail for two mistakes of the node with this index. First, the node and another node of the
-    /// same superstep can write the same channel, and the channel has no reducer. Second, the node reads a channel that
-    /// neither the input nor any node writes.
+    /// Makes the compilation fail for two mistakes of the node with this index. First, the node can run in one
+    /// superstep with another node, and both write the same channel without a reducer. Second, the node reads a channel
+    /// that neither the input nor any node writes. The second check leaves out nodes that commands can reach.
     #[track_caller]
     pub const fn check(&self, node: usize) {
         let plain = plain(&self.channels);

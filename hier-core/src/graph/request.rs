@@ -213,7 +213,7 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.durability(durability))
     }
 
-    /// Sets the longest sleep during which the run keeps running. See [`Config::sleep_in_place`].
+    /// Sets the longest sleep for which the run keeps running. See [`Config::sleep_in_place`].
     pub fn sleep_in_place(self, at_most: Duration) -> Self {
         self.set(|config| config.sleep_in_place(at_most))
     }
@@ -270,7 +270,7 @@ where
         self
     }
 
-    /// Adds the events of subgraphs to the stream. See [`Config::stream_subgraphs`].
+    /// If `subgraphs` is true, adds the events of subgraphs to the stream. See [`Config::stream_subgraphs`].
     pub fn subgraphs(self, subgraphs: bool) -> Self {
         self.set(|config| config.stream_subgraphs(subgraphs))
     }

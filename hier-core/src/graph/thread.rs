@@ -52,8 +52,9 @@ where
         self.history(thread, ListQuery::default()).await
     }
 
-    /// Returns the states at the checkpoints of a thread, newest first. Each state has the results of the superstep
-    /// that followed its checkpoint. The fields `filter`, `before` and `limit` of the query restrict the list.
+    /// Returns the states at the checkpoints of a thread, newest first. Each snapshot contains the state at its
+    /// checkpoint, and the tasks of the superstep that followed this checkpoint. The fields `filter`, `before` and
+    /// `limit` of the query restrict the list.
     pub async fn history(
         &self,
         thread: impl Into<Config>,

@@ -168,13 +168,14 @@ impl DynState {
         self.schema.update(object)
     }
 
-    /// Returns the number of supersteps, including the current one, in which the run can still finish. If the number is
-    /// 0, the run cannot finish within the recursion limit.
+    /// Returns the number of supersteps that remain until the run must have finished, including the current superstep.
+    /// If the number is 1, the run must finish in the current superstep. If the number is 0, the run will fail, because
+    /// it cannot finish within the recursion limit.
     pub fn remaining_steps(&self) -> usize {
         self.steps.remaining_steps().get()
     }
 
-    /// Returns true in the last superstep in which the run can finish within the recursion limit.
+    /// Returns true if the run must finish in the current superstep to stay within the recursion limit.
     pub fn is_last_step(&self) -> bool {
         self.steps.is_last_step().get()
     }

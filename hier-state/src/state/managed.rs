@@ -21,9 +21,10 @@ impl Steps {
     }
 }
 
-/// The type of a managed field with the number of supersteps, including the current one, in which the run can still
-/// finish. The engine sets the field before each superstep. If the graph has not finished after the superstep with the
-/// value 1, the run fails with [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
+/// The type of a managed field that contains the number of supersteps that remain until the run must have finished,
+/// including the current superstep. The engine sets the field before each superstep. If the graph has not finished
+/// after the superstep with the value 1, the run fails with
+/// [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
 /// As in LangGraph, the value in superstep i of a run with the recursion limit L is L − i. The nodes of superstep L,
 /// with the value 0, still run before the run fails.
@@ -32,20 +33,20 @@ impl Steps {
 pub struct RemainingSteps(usize);
 
 impl RemainingSteps {
-    /// Returns the number of remaining supersteps, including the current one.
+    /// Returns the number of supersteps that remain, including the current superstep.
     pub const fn get(self) -> usize {
         self.0
     }
 }
 
-/// The type of a managed field that is true in the last superstep in which the run can finish within the recursion
-/// limit.
+/// The type of a managed field that is true if the run must finish in the current superstep to stay within the
+/// recursion limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IsLastStep(bool);
 
 impl IsLastStep {
-    /// Returns true in the last superstep in which the run can finish.
+    /// Returns true if the run must finish in the current superstep.
     pub const fn get(self) -> bool {
         self.0
     }

@@ -9,9 +9,9 @@ use super::{NodeHeartbeat, Run};
 use crate::config::Config;
 
 impl<C> Run<C> {
-    /// Runs `work` and returns its result. The future `work` waits for something outside the process, such as a job of
-    /// another service. If the run gives up the task during this wait, the engine drops `work` and runs `cleanup`, for
-    /// example to cancel the job.
+    /// Runs `work` and returns its result. Use this method if `work` waits for something outside the process, such as a
+    /// job of another service. If the run gives up the task during this wait, the engine drops `work` and runs
+    /// `cleanup`, for example to cancel the job.
     ///
     /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. This table shows when `cleanup`
     /// runs:

@@ -66,10 +66,11 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
 
     /// Sets a deadline, after which the call returns `default`.
     ///
-    /// The default becomes the answer when a [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input
-    /// `()` resumes the thread after the deadline. Until then, the thread accepts an answer, even after the deadline.
-    /// Afterwards, an answer to this question fails. The first call fixes the deadline: if the node runs again and
-    /// passes another time, that time has no effect.
+    /// When the deadline has passed, a [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()`
+    /// resumes the thread, and the default becomes the answer. Until the thread is resumed, the question still accepts
+    /// another answer. Afterwards, a run with an answer to this question fails.
+    ///
+    /// The first call fixes the deadline: if the node runs again and passes another time, that time has no effect.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -89,8 +90,8 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds the JSON Schema of the answer to the question, for user interfaces. The field [`Question::schema`] contains
-    /// this schema.
+    /// Adds a JSON Schema to the question, for user interfaces: the schema of the answer type `A`. The field
+    /// [`Question::schema`] contains this schema.
     pub fn schema(mut self) -> Self
     where
         A: JsonSchema,
@@ -99,7 +100,8 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds a JSON Schema of the answer that the program knows only at run time. See [`Self::schema`].
+    /// Adds the JSON Schema of the answer to the question, like [`Self::schema`]. Use this method if the program knows
+    /// the schema only at run time.
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self

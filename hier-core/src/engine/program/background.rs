@@ -85,8 +85,8 @@ impl BackgroundRuns {
         self.attached.saver.is_some()
     }
 
-    /// Returns the saver for the threads of the background runs. This is the graph's saver. For a graph without a
-    /// saver, returns a saver in memory.
+    /// Returns the saver for the threads of the background runs: the graph's saver or, if the graph has none, a saver
+    /// in memory. The result is always `Some`.
     pub fn saver(&self) -> Option<Saver> {
         self.attachments().saver
     }

@@ -17,8 +17,8 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
     /// Returns the graph without its types, to read and update its threads.
     fn erased(&self) -> &dyn ErasedGraph;
 
-    /// Returns the function that makes the writes before a new input of the outer graph. Returns `None` if the graph
-    /// has no such function, is not marked as a part of the outer graph, or has another state type.
+    /// Returns the function that prepares each new input of the outer graph. Returns `None` if this graph has no such
+    /// function, is not marked as a part of the outer graph, or has another state type than the outer graph.
     fn prepare(&self) -> Option<Prepare<S>> {
         None
     }

@@ -283,7 +283,7 @@ impl<S: Values> From<Command<S>> for Output<S> {
 }
 
 impl<S: Values> Output<S> {
-    /// Creates an output from the fields of a view.
+    /// Creates an output from an update, or from a view that owns its fields.
     #[doc(hidden)]
     pub fn written(update: impl IntoUpdate<S>) -> Self {
         Self { writes: writes_of(update), gotos: None }

@@ -12,9 +12,9 @@ use crate::state::{Values, Writes};
 /// The code of `on_entry` or `on_exit`, as the macro generates it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
-/// A function that prepares the input of a graph: it returns the input, possibly changed, with further writes. It
-/// receives the state before the input, and the input. For a stored thread, it also receives the values of the open
-/// questions that the input withdraws.
+/// A function that prepares the input of a graph. It returns the input, possibly changed, with further writes. Its
+/// arguments are the state before the input, the values of the open questions that the input withdraws, and the input.
+/// The second argument is `None` if the input does not replace an open superstep.
 pub type Prepare<S> = Arc<dyn Fn(&S, Option<&[Value]>, Writes<S>) -> Writes<S> + Send + Sync>;
 
 /// A function that makes the [`Scope`] that a graph passes to its subgraphs. The engine calls it when a run of the
@@ -29,7 +29,8 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Returns the names of the graphs that the detached runs execute.
     fn graphs(&self) -> Vec<String>;
 
-    /// Returns the names of the detached runs whose results are not collected in this state.
+    /// Returns the names of the detached runs of which `state` contains a record. The graph has not collected the
+    /// results of these runs.
     fn names(&self, state: &S) -> Vec<String>;
 
     /// Starts the detached run with this name, or continues it. The `task` contains the state of the graph that started
@@ -40,7 +41,7 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Fails without a tokio runtime.
     fn start(&self, task: &Task<S, C>, name: &str) -> Result<(), NodeError>;
 
-    /// Returns the way in which a background run with this result has ended.
+    /// Converts `end`, the result of a background run, to the way in which the run has ended.
     fn end(&self, end: &BackgroundEnd) -> DetachedEnd;
 }
 
@@ -52,7 +53,7 @@ pub enum DetachedEnd {
     Ended(Value),
     /// The run stopped because it waits for answers to these questions.
     Asks(Vec<Question>),
-    /// The run was stopped.
+    /// The run was stopped before it had ended, for example because its cancellation token was cancelled.
     Stopped,
     /// Another run holds the thread of the detached run, for example in another process.
     Elsewhere,

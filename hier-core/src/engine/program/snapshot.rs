@@ -18,7 +18,8 @@ pub type StateSnapshot<S> = SnapshotOf<S, <S as Values>::Update>;
 /// A task of a [`StateSnapshot`].
 pub type TaskSnapshot<S> = SnapshotTask<<S as Values>::Update>;
 
-/// A thread at one moment, with JSON values. Serialized, a configuration consists of thread, namespace and checkpoint.
+/// A thread at one moment, with JSON values. A serialized snapshot contains only three options of each configuration:
+/// the thread, the namespace and the checkpoint.
 pub type DynSnapshot = SnapshotOf<Value, Value>;
 
 /// A task of a [`DynSnapshot`].
@@ -27,8 +28,8 @@ pub type DynTask = SnapshotTask<Value>;
 /// The state of a thread at one moment.
 ///
 /// A superstep is *open* until the writes of its tasks are applied. A read without a checkpoint id returns the thread
-/// as it is now: `values` includes the results so far of the open superstep, `next` lacks the nodes of finished tasks,
-/// and `questions` contains only unanswered questions.
+/// as it is now: `values` includes the writes of the tasks that have finished in the open superstep, `next` leaves out
+/// the nodes of these tasks, and `questions` contains only unanswered questions.
 ///
 /// A history, or a read with a checkpoint id, returns the state at a checkpoint. Such a snapshot contains all tasks and
 /// questions of the superstep that followed the checkpoint.
@@ -47,7 +48,8 @@ pub struct SnapshotOf<V, W> {
     pub checkpoint: Option<Uuid>,
     /// The id of the previous checkpoint. `None` for the first checkpoint of a thread, or if nothing is stored.
     pub parent: Option<Uuid>,
-    /// The ids of the outer graphs' checkpoints at the time of this checkpoint, by namespace. Empty for the root graph.
+    /// For a checkpoint of a subgraph: the ids of the checkpoints of all outer graphs at which the call of the subgraph
+    /// began. The keys are the namespaces of the outer graphs. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
     /// The number of the superstep that ended with this checkpoint. The checkpoint of a thread's first input has the
     /// number −1. For a thread without a checkpoint, the number is −2.

@@ -23,11 +23,11 @@ use crate::state::Values;
 pub struct BackgroundStart<T> {
     /// The id of the run's thread.
     pub thread: Arc<str>,
-    /// The last segment of the namespace that events of the background run have. The segment names the node and the
-    /// task that started the run.
+    /// The last segment of the namespace in the events of the background run. The segment names the node and the task
+    /// that started the run.
     pub segment: String,
-    /// The initial state of a new thread. If the thread is stored, the run uses the channels of the thread, and takes only
-    /// the channels that the thread lacks from this state.
+    /// The initial state of a new thread. If the thread is already stored, its channels keep their stored values. In
+    /// this case, `state` supplies only the values of channels that the thread does not contain.
     pub state: Arc<T>,
     /// The answers to questions of the thread, as pairs of a question's id and an answer. Empty for a new run.
     pub answers: Vec<(String, serde_json::Value)>,
@@ -42,8 +42,8 @@ impl<T> std::fmt::Debug for BackgroundStart<T> {
 }
 
 impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, C, D> {
-    /// Returns the id of the thread for the background run with this name. The id contains the thread of the run that
-    /// `task` belongs to.
+    /// Returns the id of the thread for the background run with this name. The id begins with the id of the thread on
+    /// which the run of `task` is stored.
     pub fn background_thread<S: Values>(task: &Task<S, C>, name: &str) -> Arc<str> {
         let thread = task.run.shared.config.thread_id().unwrap_or_default();
         background::thread_of(thread, name).into()
@@ -55,7 +55,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
     ///
     /// # Errors
     ///
-    /// Fails without a tokio runtime. Also fails on a cluster, where each run executes only one superstep.
+    /// Fails without a tokio runtime. Also fails if the run of `task` has a [`StepPolicy`](crate::drive::StepPolicy),
+    /// as on a cluster.
     pub fn start_in_background<S: Values>(
         &self,
         task: &Task<S, C>,
@@ -117,9 +118,9 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         outer.background.start(work, &outer.tracker)
     }
 
-    /// Sends a message to the inbox of a background run. If the thread has already received a message with this id, the
-    /// inbox ignores the new message. Returns false if the graph has no inbox that accepts `message`, or if there is no
-    /// saver.
+    /// Sends a message to the inbox of a background run. Returns false if the graph has no inbox that accepts
+    /// `message`. Otherwise returns true, even if the thread has already received a message with this id. The inbox
+    /// ignores such a repeated message.
     pub async fn send_to_background<S: Values>(
         &self,
         task: &Task<S, C>,
