@@ -44,8 +44,9 @@ pub struct ChannelSpec {
     /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if the channel has no reducer,
     /// or a reducer without a name.
     pub reducer: Option<Cow<'static, str>>,
-    /// True if a checkpoint stores only the new writes of a channel with a custom reducer, and not the whole value. For
-    /// the reducers `append`, `extend`, `by_id` and `messages`, checkpoints always store only the new writes.
+    /// True if checkpoints store only the new writes of this channel, and not the whole value. Concerns only channels
+    /// with a reducer. For the reducers `append`, `extend`, `by_id` and `messages`, checkpoints store only the new
+    /// writes even if this field is false.
     pub delta: bool,
     /// True if the channel is secret. No stream or response shows the value of a secret channel. A run fails if its
     /// saver does not [protect values](crate::checkpoint::Capabilities::protects_values).

@@ -40,8 +40,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// If `result` is the error [`SaverError::Damaged`], records the thread in this error, and returns the default
-    /// value of `T`. Returns every other result unchanged.
+    /// Returns `result` unchanged, unless it is the error [`SaverError::Damaged`]. In this case, records the id of the
+    /// damaged thread, and returns the default value of `T`.
     pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
         match result {
             Err(SaverError::Damaged { thread, reason }) => {
@@ -87,8 +87,8 @@ pub struct UnreadRows {
 
 #[cfg(feature = "encryption")]
 impl UnreadRows {
-    /// If `read` is the error [`SaverError::Unusable`], calls `on_error`, records the row in this error, and returns
-    /// `None`. Returns a value as `Some`, and every other error unchanged.
+    /// Returns the value in `read` as `Some`. If `read` is the error [`SaverError::Unusable`], calls `on_error`,
+    /// records the name of the unreadable row, and returns `None`. Returns every other error unchanged.
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,

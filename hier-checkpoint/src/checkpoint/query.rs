@@ -16,7 +16,7 @@ pub struct ListQuery {
     /// The metadata that a checkpoint must have. The filter can contain the keys of the run's metadata, and the keys
     /// `source` (the name of a [`Source`](super::Source)) and `step` (a number).
     pub filter: Map<String, Value>,
-    /// Selects only checkpoints with a smaller id.
+    /// The id of a checkpoint. Selects only checkpoints with a smaller id, which are older.
     pub before: Option<Uuid>,
     /// The maximum number of checkpoints.
     pub limit: Option<usize>,

@@ -155,8 +155,8 @@ pub struct PrunePlan {
 }
 
 impl PrunePlan {
-    /// Creates the plan. `stored` contains the ids of all stored threads. If [`Prune::threads`] is set,
-    /// `stored` needs to contain only the threads of the background subagents of these threads.
+    /// Creates the plan. If [`Prune::threads`] is `None`, `stored` must contain the ids of all stored threads.
+    /// Otherwise, `stored` must contain at least the ids of the threads of the selected threads' background subagents.
     pub fn new(prune: Prune, stored: Vec<String>) -> Self {
         let mut threads = match &prune.threads {
             None => stored,

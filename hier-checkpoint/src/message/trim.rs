@@ -8,7 +8,8 @@ impl Messages {
     /// Returns the system messages at the start of the conversation, followed by the last `count` other messages.
     ///
     /// A tool call and its results stay together. If only some of them are among the last `count` messages, the method
-    /// leaves all of them out. If a result has no call, the method leaves out the result and all messages before it.
+    /// leaves all of them out. If a result has no call, the method leaves out the result and all messages before it,
+    /// except the system messages at the start.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Message, Messages};

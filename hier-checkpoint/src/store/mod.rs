@@ -192,8 +192,9 @@ pub enum StoreError {
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Carries out a batch of operations, and returns a result for each operation, in the same order. The reads of a
-    /// batch do not see the writes of this batch. If the batch writes a key several times, the last write counts. A
-    /// namespace that the batch empties and fills again keeps its place in searches.
+    /// batch do not see the writes of this batch. If the batch writes a key several times, the last write counts. If a
+    /// batch deletes all items of a namespace and stores others in it, the namespace keeps its position in the results
+    /// of searches.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
     /// Deletes the expired items and returns their number.
