@@ -22,7 +22,8 @@ pub struct Assistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
+    /// The default configuration of the assistant's runs. For each run, the server merges the configuration in the
+    /// request into this default.
     pub config: Map<String, Value>,
     /// The context for runs that do not set their own context.
     pub context: Value,
@@ -48,7 +49,8 @@ pub struct NewAssistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
+    /// The default configuration of the assistant's runs. For each run, the server merges the configuration in the
+    /// request into this default.
     pub config: Map<String, Value>,
     /// The context for runs that do not set their own context.
     pub context: Value,
@@ -73,7 +75,8 @@ impl NewAssistant {
 pub struct AssistantPatch {
     /// The name of the graph.
     pub graph: Option<String>,
-    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
+    /// The default configuration of the assistant's runs. For each run, the server merges the configuration in the
+    /// request into this default.
     pub config: Option<Map<String, Value>>,
     /// The context for runs that do not set their own context.
     pub context: Option<Value>,

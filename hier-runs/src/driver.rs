@@ -150,8 +150,8 @@ impl dyn RunStore + '_ {
         Ok(claimed)
     }
 
-    /// Stores a commit of a claimed run in one transaction. Returns the number of the thread's latest event. If the
-    /// commit has an [`end`](RunCommit::end), the run ends and the lease is released.
+    /// Stores `settlement`, a commit of a claimed run, in one transaction. Returns the number of the thread's latest
+    /// event. If the commit has an [`end`](RunCommit::end), the run ends and the lease is released.
     ///
     /// # Errors
     ///

@@ -47,8 +47,9 @@ pub struct ThreadRow {
     pub event_bytes: u64,
     /// The time at which the latest ended run of the thread ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
-    /// True if the thread was created for one run. The thread expires one minute after the run has ended. While it waits
-    /// for a timer, it expires a day after this timer. A search finds the thread only by its id.
+    /// True if the thread was created for one run. The thread expires one minute after the run has ended. If the thread
+    /// then waits for a timer or a deadline, the thread expires one day after that time instead. A search finds the
+    /// thread only by its id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -107,7 +108,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Applies the changes that a run or a state update has made.
+    /// Applies `index`, which contains the changes that a run or a state update has made.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -181,7 +182,7 @@ pub struct ThreadIndex {
     /// The configuration of the run. `None` keeps the existing configuration.
     pub config: Option<Map<String, Value>>,
     /// The time at which a timer or a deadline continues the thread, or `None` if no time does. A temporary thread is
-    /// kept for a day longer.
+    /// kept until one day after this time.
     pub due: Option<SystemTime>,
 }
 
