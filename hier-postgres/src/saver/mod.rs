@@ -63,8 +63,8 @@ use session::{PostgresSession, Transaction, first, retrying};
 /// # }
 /// ```
 ///
-/// * A commit is one statement, which also checks the lease. Commits are cancel safe: the call puts the commit into a
-///   queue, and the commit is stored even if the future is dropped.
+/// * A commit is one statement, which also checks the lease. Commits are cancel safe: the first poll of the future
+///   queues the commit. The saver then stores the commit even if the future is dropped.
 /// * If the saver cannot reach the server, it retries calls for the time that [`PostgresOptions::retry_for`] sets. Then
 ///   the calls fail. A retried call takes effect only once.
 /// * The saver prepares frequent statements on each connection. Some poolers switch connections between transactions,

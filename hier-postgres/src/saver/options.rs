@@ -42,7 +42,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets the maximum number of connections. Defaults to 8.
+    /// Sets the maximum number of connections. Defaults to 8. 0 counts as 1.
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count.max(1);
         self

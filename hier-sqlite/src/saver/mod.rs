@@ -62,7 +62,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// * If the process is killed, its commits are not lost. For power cuts, see [`Survives`].
 /// * Concurrent commits share a transaction. The calling task executes a small commit itself, which blocks the thread
 ///   of this task for some tens of microseconds. A dedicated thread executes all other commits.
-/// * Commits are cancel safe: a commit is queued at the call, and completes even if the future is dropped.
+/// * Commits are cancel safe: the first poll of the future queues the commit. The commit then completes even if the
+///   future is dropped.
 /// * Dropping the last clone closes the file, and removes the files `-wal` and `-shm` next to it unless another process
 ///   uses them. This blocks the thread until all commits are in the file. To avoid this, call [`close`](Self::close).
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use hier_core::checkpoint::{
     background,
 };
 
-/// Like `cases!`, for savers with inboxes. Other savers pass.
+/// Defines the cases of the group `inbox`. A saver without an inbox passes these cases.
 macro_rules! inbox_cases {
     ($($name:ident),+ $(,)?) => {
         pub(super) const CASES: &[super::Case] = &[$(super::Case {

@@ -110,8 +110,8 @@ where
         self
     }
 
-    /// Sets the options of the runs, such as limits, durability and breakpoints. These options also replace the id of
-    /// the thread, which defaults to `test`, so set an id, too.
+    /// Sets the options of the runs, such as limits, durability and breakpoints. The configuration must also contain
+    /// the id of a thread, because it replaces the default configuration with the thread `test`.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -150,7 +150,8 @@ where
     /// session resumes the run with the operator's answers.
     ///
     /// Returns when the run has ended. Also returns when the run waits for an answer that the operator does not have,
-    /// or for a time that [`let_time_pass`](Self::let_time_pass) does not skip.
+    /// or for a time that [`let_time_pass`](Self::let_time_pass) does not skip. A session resumes a run at most 1,000
+    /// times.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
         let mut result = self.run_once(input, &mut recorder).await;
