@@ -24,7 +24,7 @@ const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 /// The options of a run, as a value that a program can store and pass to several runs.
 ///
 /// For a single run, set options on its [request](crate::graph::GraphRequest) instead. Methods that read or change a
-/// thread take a `Config`, or only the id of the thread.
+/// thread accept a `Config` or the id of the thread.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -356,8 +356,8 @@ impl Config {
 
 /// A handle that stops a run before its next superstep.
 ///
-/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If no node remains to run at this point, the
-/// run returns [`Outcome::Finished`](crate::Outcome::Finished) instead.
+/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If the superstep before the stop was the last
+/// of the run, the run returns [`Outcome::Finished`](crate::Outcome::Finished) instead.
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 

@@ -178,8 +178,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Sets the kind of checkpoints of the subgraph at this node. Without this call, the subgraph has
-    /// [`Checkpoints::PerCall`]. Has no effect at a node that is not a subgraph.
+    /// Sets the way in which checkpoints store the state of the subgraph at this node. Without this call, the subgraph
+    /// has [`Checkpoints::PerCall`]. Has no effect at a node that is not a subgraph.
     pub fn checkpoints(mut self, node: &str, checkpoints: Checkpoints) -> Self {
         self.draft.change_code(node, |code| code.checkpoints(checkpoints));
         self.draft.change_node(node, |spec| spec.per_thread = checkpoints == Checkpoints::PerThread);

@@ -23,7 +23,7 @@ where
     O: GraphOutput<S>,
 {
     /// Returns a request that continues the detached subagents of an agent on this thread. Await the request to run
-    /// them until each has ended or asks a question.
+    /// these subagents until each of them has ended or asks a question.
     ///
     /// A detached subagent (`detached: true`) continues after the turn of its agent. The agent collects the report of
     /// the subagent in a later turn. A worker continues such subagents by itself. Without a worker, spawn this request

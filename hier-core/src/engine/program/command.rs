@@ -78,7 +78,7 @@ pub trait IntoTarget<S> {
     fn into_jump(self) -> JumpTo;
 }
 
-/// A target of a [`Command`] before the engine has looked up its node.
+/// A target of a [`Command`]. The engine has not yet looked up the node of the target.
 #[doc(hidden)]
 pub struct JumpTo(pub(crate) Jump);
 
@@ -164,7 +164,7 @@ impl<S: Values> Command<S> {
         self.parent.is_some()
     }
 
-    /// Converts the command to one for the state `T`, which contains the channels of `S`.
+    /// Converts the command to a command for the state `T`. The state `T` contains the channels of `S`.
     #[doc(hidden)]
     pub fn lift<T: Contains<S>>(self) -> Command<T> {
         let mut command = Command::new();

@@ -12,7 +12,8 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::QuestionType;
 
-/// A graph without its types, to read and update threads. Each `config` must have the namespace of this graph.
+/// A graph without its types, to read and update threads. Each `config` argument must select this graph: its namespace
+/// must be that of this graph.
 pub trait ErasedGraph: Send + Sync {
     /// Returns the name of the graph.
     fn name(&self) -> &str;
@@ -67,7 +68,7 @@ pub trait ErasedGraph: Send + Sync {
 pub struct InnerGraph<'a> {
     /// The subgraph.
     pub graph: &'a dyn ErasedGraph,
-    /// The kind of checkpoints that the subgraph has.
+    /// The way in which checkpoints store the state of the subgraph.
     pub checkpoints: Checkpoints,
     /// The earlier names of the node.
     pub earlier: Vec<String>,

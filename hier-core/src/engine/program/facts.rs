@@ -9,7 +9,8 @@ use crate::channel::ChannelSpec;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 
-/// The properties of a graph that decide if its stored threads can be resumed.
+/// The properties of a graph on which its stored threads depend. A program compares them with those of an earlier
+/// version of the graph.
 #[derive(Clone, Debug)]
 pub struct GraphFacts {
     /// The name of the graph. Threads are stored under this name.
@@ -97,7 +98,7 @@ impl Exits {
 pub struct InnerFacts {
     /// The properties of the subgraph.
     pub graph: GraphFacts,
-    /// The kind of checkpoints that the subgraph has.
+    /// The way in which checkpoints store the state of the subgraph.
     pub checkpoints: Checkpoints,
     /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,

@@ -45,7 +45,7 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     fn end(&self, end: &BackgroundEnd) -> DetachedEnd;
 }
 
-/// The way in which a detached run ended in this process.
+/// The way in which an attempt of this process to execute a detached run has ended.
 #[derive(Debug)]
 pub enum DetachedEnd {
     /// The run has finished or failed. The value describes the result for the caller of

@@ -5,7 +5,7 @@ use crate::state::{Values, Writes};
 
 /// The input of a run.
 pub enum Input<S: Values> {
-    /// A new input, as its writes to the state.
+    /// A new input, as the writes that it makes to the state.
     New(Writes<S>),
     /// A whole state, as writes to all channels. The run fails if the thread has a checkpoint.
     Whole(Writes<S>),

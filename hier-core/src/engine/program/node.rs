@@ -23,7 +23,7 @@ pub fn body<S: Values, C>(
     Arc::new(code)
 }
 
-/// A node's function and its options.
+/// The function of a node, and the options of the node.
 #[must_use]
 pub struct NodeDef<S: Values, C = ()> {
     pub(crate) body: Body<S, C>,
@@ -74,14 +74,15 @@ impl<S: Values, C> fmt::Debug for NodeDef<S, C> {
 }
 
 impl<S: Values, C: 'static> NodeDef<S, C> {
-    /// Creates a node from the function that runs it. `child` is the subgraph of the node, if it has one. Code that
-    /// `graph!` generates calls this function.
+    /// Creates a node from `body`, the function that runs the node. `child` is the subgraph of the node, or `None` for
+    /// a node without a subgraph. Code that `graph!` generates calls this function.
     #[doc(hidden)]
     pub fn new(body: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>, child: Option<Child<S, C>>) -> Self {
         Self::from_body(Arc::new(body), child)
     }
 
-    /// Creates a node from the code that runs it. `child` is the subgraph of the node, if it has one.
+    /// Creates a node from `body`, the code that runs the node. `child` is the subgraph of the node, or `None` for a
+    /// node without a subgraph.
     #[doc(hidden)]
     pub fn from_body(body: Body<S, C>, child: Option<Child<S, C>>) -> Self {
         Self {
@@ -124,8 +125,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Sets the kind of checkpoints of the subgraph that the node runs. Has no effect on a node without a subgraph. In
-    /// a [`GraphBuilder`](crate::graph::GraphBuilder), call
+    /// Sets the way in which checkpoints store the state of the node's subgraph. Has no effect on a node without a
+    /// subgraph. In a [`GraphBuilder`](crate::graph::GraphBuilder), call
     /// [`GraphBuilder::checkpoints`](crate::graph::GraphBuilder::checkpoints) instead.
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;

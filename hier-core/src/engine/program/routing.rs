@@ -1,6 +1,6 @@
 use super::{Outbox, Payload};
 
-/// The destinations that a route has chosen. The code of `graph!` and the closures of a builder add them.
+/// The destinations that a route has chosen. The function of the route adds them.
 #[derive(Default)]
 pub struct Routing {
     pub(crate) go: smallvec::SmallVec<[usize; 4]>,

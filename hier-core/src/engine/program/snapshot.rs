@@ -64,8 +64,8 @@ pub struct SnapshotOf<V, W> {
     pub tasks: Vec<SnapshotTask<W>>,
     /// The questions of the tasks. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. `None` if it can. Only a history contains unreadable
-    /// snapshots. Their values are the initial ones, or null in a [`DynSnapshot`].
+    /// The reason why this program cannot read the checkpoint. `None` for a readable checkpoint. Only a history
+    /// contains unreadable snapshots. Their values are the initial ones, or null in a [`DynSnapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
 }

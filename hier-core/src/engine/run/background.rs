@@ -155,8 +155,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
     }
 
-    /// Returns true if continuing the background run on this thread would have no effect. This is so if the run has
-    /// finished or failed, or if each of its next tasks waits for an answer.
+    /// Returns true if continuing the background run on this thread would have no effect, because the run has finished
+    /// or failed, or because each of its next tasks waits for an answer.
     pub async fn background_stands_still<S: Values>(&self, task: &Task<S, C>, thread: &str) -> bool {
         let Some(saver) = task.run.shared.background.attachments().saver else { return false };
         if let Ok(Some(saved)) = saver.get(thread, "", None).await
@@ -172,8 +172,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
 
 impl<C> Run<C> {
     /// Returns true if background runs can continue after this run, so that a later run of the thread collects their
-    /// results. Three conditions apply: the graph has a checkpointer, the caller is a task of the root graph, and the
-    /// thread is not that of a background run.
+    /// results. Returns false if the graph has no checkpointer, if the caller is a task of a subgraph, or if this run
+    /// is itself a background run.
     pub fn can_detach(&self) -> bool {
         let thread = self.shared.config.thread_id();
         self.shared.background.are_durable()

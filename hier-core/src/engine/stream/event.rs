@@ -34,7 +34,7 @@ impl FromIterator<StreamMode> for Modes {
     }
 }
 
-/// An event of a run, with the types of its graph.
+/// An event of a run. The states and updates in an event have the types of the graph.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<S: Values> {
@@ -102,7 +102,7 @@ pub struct NodeUpdate<S: Values> {
 pub struct DebugEvent {
     /// The time in milliseconds since 1970-01-01 UTC.
     pub timestamp: u64,
-    /// The task, with its input or its writes as JSON.
+    /// The start of the task with its input, or the end of the task with its writes, as JSON.
     pub task: TaskEvent,
 }
 

@@ -23,7 +23,7 @@ use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
 
-/// A compiled graph with JSON inputs and outputs, in place of its types. It implements [`DynGraph`].
+/// A compiled graph whose inputs and outputs are JSON instead of typed values. It implements [`DynGraph`].
 pub struct Erased<S: Values, C> {
     program: Arc<Program<S, C>>,
     attached: Attachments,

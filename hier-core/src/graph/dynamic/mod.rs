@@ -219,8 +219,8 @@ pub struct GraphSchemas {
 /// The JSON Schemas of a declared question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionSchemas {
-    /// The schema of the question, which is an object. Its field `type` is `tool` for a client tool, and otherwise the
-    /// name of the question.
+    /// The schema of the question. A question is an object. Its field `type` is `tool` for a client tool, and otherwise
+    /// the name of the question.
     pub question: Value,
     /// The schema of the answer.
     pub answer: Value,
