@@ -93,8 +93,8 @@ impl ChannelSpec {
     /// Decides how a channel applies a stored write. `rule` is the channel's [`rule`](Self::rule) at the time when the
     /// program stored the write. `overwrite` is true if the write is marked as an overwrite.
     ///
-    /// * `Some(true)`: the write replaces the value. It is marked as an overwrite, or `rule` is [`LAST`] and differs
-    ///   from the current rule.
+    /// * `Some(true)`: the write replaces the value, because the write is marked as an overwrite, or because `rule` is
+    ///   [`LAST`] and the channel has another rule now.
     /// * `Some(false)`: the channel applies the write with its current rule, which is equal to `rule`.
     /// * `None`: the channel cannot apply the write, because `rule` names another reducer than the current one.
     #[doc(hidden)]

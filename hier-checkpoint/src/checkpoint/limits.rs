@@ -1,5 +1,5 @@
-/// The maximum length in bytes of the id of a thread, and of the key and the namespace of a store item. [`name_bytes`]
-/// counts this length. The reason for the limit is Postgres, whose index entries have at most 2,704 bytes.
+/// The maximum length, in bytes, of a thread's id, and of a store item's key and namespace. [`name_bytes`] counts this
+/// length. The reason for the limit is Postgres, whose index entries have at most 2,704 bytes.
 pub const LONGEST_NAME: usize = 2_500;
 
 /// Returns the number of bytes that a name occupies. NUL and backslash count twice, because Postgres stores them

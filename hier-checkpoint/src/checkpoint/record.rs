@@ -356,7 +356,7 @@ pub struct AnswerRecord {
     pub value: Value,
 }
 
-/// The special slots among the writes of a task, which are below 0. A write to such a slot replaces the previous write.
+/// The special slots of a task's writes. Their numbers are below 0. A write to such a slot replaces the previous write.
 /// The numbers of `ERROR`, `INTERRUPT` and `RESUME` are those of LangGraph.
 pub mod slot {
     /// The error with which the task failed.
@@ -365,9 +365,9 @@ pub mod slot {
     pub const INTERRUPT: i32 = -3;
     /// An answer that does not name a question. The first task that asks receives this answer.
     pub const RESUME: i32 = -4;
-    /// For a detached subagent: the number of attempts to continue it from the checkpoint to which the writes belong
-    /// ([`TaskWrites::checkpoint`](super::TaskWrites)), or the error with which it failed. An attempt counts until it
-    /// releases the thread.
+    /// For a detached subagent: the number of attempts to continue the subagent from one checkpoint
+    /// ([`TaskWrites::checkpoint`](super::TaskWrites)), or the error with which the subagent failed. An attempt counts
+    /// until it releases the thread.
     pub const ATTEMPTS: i32 = -5;
 
     /// Returns the slot of the answer to the task's question with this number, counted from 0.

@@ -135,7 +135,8 @@ pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecErro
     })
 }
 
-/// Returns the name of the type `T` without module paths, which can change although the type stays the same.
+/// Returns the name of the type `T` without module paths, because a module path can change although the type stays the
+/// same.
 #[doc(hidden)]
 pub fn short_name<T>() -> String {
     let name = type_name::<T>();
