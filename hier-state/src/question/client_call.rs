@@ -42,15 +42,15 @@ pub fn is_question_id(key: &str) -> bool {
     key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns `resume` as an object of answers by the ids of their questions. Returns `None` if `resume` is not an object
-/// with fields, or if one of its keys does not have the form of a question's id.
+/// Returns `resume` as an object of answers whose keys are ids of questions. Returns `None` if `resume` is not an
+/// object with fields, or if one of its keys does not have the form of a question's id.
 pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
     resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(|key| is_question_id(key)))
 }
 
-/// Converts the answers in `resume`, whose keys may be ids of client tool calls, to an object of answers by the ids of
-/// questions. LangGraph's clients send one of the forms `{CALL: result}`, `{QUESTION: result}` and `{QUESTION: {CALL:
-/// result}}`. Returns `None` if `resume` is an answer without ids.
+/// Converts `resume` to an object of answers whose keys are ids of questions. In `resume`, the keys may also be ids of
+/// client tool calls. LangGraph's clients send one of the forms `{CALL: result}`, `{QUESTION: result}` and `{QUESTION:
+/// {CALL: result}}`. Returns `None` if `resume` is an answer without ids.
 ///
 /// # Errors
 ///

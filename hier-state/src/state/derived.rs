@@ -134,8 +134,8 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
     reducer.merge(old, new)
 }
 
-/// Returns the value of a channel with the reducer `messages`, which only [`Messages`] has. The function accepts every
-/// type `T`, so that the compiler reports a wrong type at the attribute `reducer` and not here.
+/// Returns the value of a channel with the reducer `messages`. Such a channel has the type [`Messages`]. The function
+/// accepts every type `T`, so that the compiler reports a wrong type at the attribute `reducer` and not here.
 pub fn as_messages<T: 'static>(value: &T) -> &Messages {
     let value: &dyn Any = value;
     value.downcast_ref().unwrap_or_else(|| unreachable!("{NOT_MESSAGES}"))

@@ -173,8 +173,8 @@ const fn have_equal_hashes(some: &[Field], others: &[Field]) -> bool {
 }
 
 /// Converts an index of the flattened state to an index of the outer state, which flattens it. `inner` is the index of
-/// a channel in the flattened state. `own` is the number of channels that the outer state itself declares, which come
-/// first. Returns `None` if `inner` is `None`.
+/// a channel in the flattened state. `own` is the number of channels that the outer state itself declares. These
+/// channels come first. Returns `None` if `inner` is `None`.
 pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
     match inner {
         Some(inner) => Some(own + inner),

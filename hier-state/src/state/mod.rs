@@ -115,8 +115,8 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
-    /// Returns the value of a channel, which the engine passes to a subgraph. Returns `None` if the channel has no
-    /// value.
+    /// Returns the value of a channel, so that the engine can pass the value to a subgraph. Returns `None` if the
+    /// channel has no value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
 
     /// Sets the value of a channel to a value of another state. Does nothing if the types differ, which cannot happen

@@ -147,8 +147,8 @@ impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     }
 }
 
-/// An update of a state, which is a list of writes to channels. `#[derive(State)]` generates the type of the update,
-/// with a setter for each channel.
+/// An update of a state: a list of writes to channels. `#[derive(State)]` generates the type of the update, with a
+/// setter for each channel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an update of a state",
     note = "make one with `YourState::update()` and the methods named like the channels"
