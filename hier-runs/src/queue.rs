@@ -50,13 +50,13 @@ pub struct Change {
     pub events: Vec<NewEvent>,
     /// The runs whose changes the store must undo. See [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
-    /// The ended runs for which the store has kept data to undo them. The store deletes this data.
+    /// The ended runs for which the store has kept the data of an undo. The store deletes this data.
     pub settled: Vec<Uuid>,
     /// The webhook deliveries to add, as documents. The store does not replace documents that already exist.
     pub documents: Vec<Document>,
-    /// The time from which a worker may claim a run of the thread if the thread has no valid lease, and the name of the
-    /// graph that the worker must have. For a cancelled run, the name is [`CANCELLED`], because after some seconds any
-    /// worker may claim the run. `None` if all runs have ended.
+    /// The time from which a worker may claim a run of the thread, if the thread has no valid lease. Also the name of
+    /// the graph that the worker must have. For a cancelled run, the name is [`CANCELLED`], because after some seconds
+    /// any worker may claim the run. `None` if all runs have ended.
     pub ready: Option<(SystemTime, String)>,
     /// True if the log exceeds its limit. The store must then delete the oldest events and update the [`ThreadRow`].
     pub is_crowded: bool,

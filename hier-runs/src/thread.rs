@@ -29,7 +29,7 @@ pub struct ThreadRow {
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of the last run, if it failed.
+    /// The failure of the last run. `None` if the last run did not fail.
     pub error: Option<Failure>,
     /// The time of creation.
     pub created: SystemTime,
@@ -175,7 +175,7 @@ pub struct ThreadIndex {
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of the run, if it failed.
+    /// The failure of the run. `None` if the run did not fail.
     pub error: Option<Failure>,
     /// The metadata to add to the thread.
     pub metadata: Map<String, Value>,
