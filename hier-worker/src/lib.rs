@@ -148,9 +148,9 @@ impl Worker {
         self
     }
 
-    /// Sets the maximum number of attempts to execute a run, which is 3 by default and at least 1. If a worker dies
-    /// during the last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the
-    /// queue, for example because the worker stops, the attempt does not count.
+    /// Sets the maximum number of attempts to execute a run. Defaults to 3. 0 counts as 1. If a worker dies during the
+    /// last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the queue, for
+    /// example because the worker stops, the attempt does not count.
     ///
     /// The number also limits the attempts to continue a detached subagent from one checkpoint. An attempt counts if
     /// its worker died. The count includes the attempts of all runs that continue the subagent.
