@@ -43,7 +43,7 @@ pub struct ThreadTotals {
 pub struct LockFinding {
     /// The change and its graph.
     pub finding: Finding,
-    /// The number of threads that the change breaks, by their position in the graph. Empty if the report was made
+    /// The number of threads that the change breaks, for each position in the graph. Empty if the report was made
     /// without a database.
     pub threads: BTreeMap<ThreadPosition, usize>,
 }

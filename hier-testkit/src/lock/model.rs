@@ -92,8 +92,8 @@ impl LockedGraph {
         earlier.chain([node]).collect()
     }
 
-    /// Returns the join whose progress checkpoints store under this name, together with its current name. The argument
-    /// may contain earlier names of nodes. Returns `None` if the graph has no such join.
+    /// Returns a join together with its current name. The argument `stored` is the name under which checkpoints store
+    /// the progress of the join. It may contain earlier names of nodes. Returns `None` if the graph has no such join.
     pub fn join(&self, stored: &str) -> Option<(&str, &LockedJoin)> {
         let is_stored_as = |(name, join): &(&String, &LockedJoin)| {
             let from: Vec<Vec<&str>> = join.from.iter().map(|node| self.names(node)).collect();

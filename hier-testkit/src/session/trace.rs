@@ -5,8 +5,9 @@ use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 
-/// The record of a run of a [`Session`](super::Session). If an `assert_…` method fails, it panics with a text of the
-/// whole run. Most of these methods return the trace, so that you can chain them. For other assertions, use the fields.
+/// The record of a run of a [`Session`](super::Session). If an assertion of an `assert_…` method fails, the method
+/// panics with a message that describes the whole run. Most of these methods return the trace, so that you can chain
+/// them. For other assertions, use the fields.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<O> {
