@@ -202,7 +202,7 @@ impl Sqlite {
     }
 
     /// Encrypts all data of the saver and run store with the key of [`SqliteOptions::encrypt`], and returns the number
-    /// of threads. Does not encrypt the items of a [`SqliteStore`](crate::SqliteStore).
+    /// of stored threads. Does not encrypt the items of a [`SqliteStore`](crate::SqliteStore).
     ///
     /// Other programs can use the file in the meantime. If the call fails or is dropped, call it again.
     ///
