@@ -159,8 +159,8 @@ impl Postgres {
     }
 
     /// Encrypts all data of the saver and run store with the key of [`PostgresOptions::encrypt`], and returns the
-    /// number of threads. Does not encrypt the items of a [`PostgresStore`](crate::PostgresStore). Other programs can
-    /// use the database in the meantime. If the call fails or is dropped, call it again.
+    /// number of stored threads. Does not encrypt the items of a [`PostgresStore`](crate::PostgresStore). Other
+    /// programs can use the database in the meantime. If the call fails or is dropped, call it again.
     ///
     /// # Errors
     ///
