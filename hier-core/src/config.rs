@@ -295,8 +295,9 @@ impl Config {
         self.when_running
     }
 
-    /// Sets the name of this run for error messages. While this run holds the thread, a run that cannot claim the
-    /// thread fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy). This error contains the name.
+    /// Sets the name of this run for error messages. If another run cannot claim the thread while this run holds it,
+    /// the other run fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy). This error contains the
+    /// name.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();
@@ -304,7 +305,7 @@ impl Config {
     }
 
     /// Sets how long the thread is kept after its last run. After this time the thread is expired, and
-    /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes it. Defaults to no limit.
+    /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes the thread. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.claim.time_to_live = Some(time);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The part of an open superstep that a run executes, if other runs execute the rest.
+/// The part of an open superstep that a run executes. Other runs execute, or have already executed, the other tasks of
+/// the superstep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartialStep {
     /// The run executes only this task and stores its result. It does not apply the writes of the superstep.
@@ -110,8 +111,8 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         let _ = namespace;
     }
 
-    /// Decides if the run pauses before the next superstep of a graph. Returns true to pause. The engine calls this
-    /// method before each superstep of the root graph and of subgraphs.
+    /// Decides if the run pauses before the next superstep of a graph. Returns true to pause. `is_subgraph` is false
+    /// for the root graph. The engine calls this method before each superstep of the root graph and of subgraphs.
     fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
         false
@@ -123,8 +124,9 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Decides if other runs execute tasks of a superstep. The argument `tasks` contains the tasks that have not run.
-    /// Returns true to pause this run. The policy must then remember the tasks.
+    /// Decides if other runs execute the tasks of a superstep. The argument `tasks` contains the tasks that have not
+    /// run. If the method returns true, this run pauses and does not execute them. The policy must then remember the
+    /// tasks.
     fn run_elsewhere(&self, namespace: &[String], tasks: Vec<PlannedTask>) -> bool {
         let _ = (namespace, tasks);
         false

@@ -19,7 +19,7 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 /// A builder for a graph whose nodes and edges the program chooses at run time. The state is a derived state or a
 /// [`DynState`].
 ///
-/// Nodes have names that are strings. [`START`](super::START) is the start of the graph, and [`END`](super::END) is its
+/// The names of nodes are strings. [`START`](super::START) is the start of the graph, and [`END`](super::END) is its
 /// end. [`compile`](Self::compile) makes the same checks of the graph's shape as `graph!`.
 ///
 /// ```
@@ -75,7 +75,8 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
-    /// Creates a node from an async function that takes a [`Task`]. Options can then be set on the node.
+    /// Creates a node from an async function that takes a [`Task`]. Set the options of the node with the other methods
+    /// of [`NodeDef`].
     pub fn task<F, Fut>(function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -295,7 +296,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     ///
     /// # Errors
     ///
-    /// Returns all unknown names. If there are none, returns all mistakes in the shape of the graph.
+    /// Fails if the graph has mistakes. If a name is unknown, the error contains all unknown names. Otherwise, it
+    /// contains all mistakes in the shape of the graph.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.draft.compile()
     }

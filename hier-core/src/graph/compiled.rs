@@ -154,7 +154,7 @@ impl<S: Values, C> Parts<S, C> {
         Self { is_agent: true, ..self }
     }
 
-    /// Sets the data that a graph may read and send, if the graph is built at run time.
+    /// Sets the trust of a graph that is built at run time: the data that the graph may read and send.
     #[doc(hidden)]
     pub fn trusted(self, trust: GraphTrust) -> Self {
         Self { trust, ..self }

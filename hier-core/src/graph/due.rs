@@ -127,8 +127,8 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper does not use the thread and
-    /// the checkpoint in this configuration.
+    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper ignores the thread and the
+    /// checkpoint that this configuration selects.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self

@@ -245,7 +245,7 @@ impl<const N: usize> FlowFacts<N> {
     }
 
     /// Makes the compilation fail if a route reads a channel that neither the input nor a node writes. `label` names
-    /// the route in the error, and `fields` are the fields of the state that it reads.
+    /// the route in the error. `fields` contains the hashes of the names of the fields that the route reads.
     #[track_caller]
     pub const fn check_route<const F: usize>(&self, label: &str, fields: [u64; F]) {
         if let Some(channel) = flow::unwritten(self.of_fields(fields), self.written(), self.given) {

@@ -56,9 +56,9 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 
     /// Asks the question and returns the answer. Await the result, and return its error from the node with `?`.
     ///
-    /// The run stops when the other tasks of the superstep have ended. When a later run resumes the thread with an
-    /// answer, the node runs again from its start, and this call returns the answer. The rules for answers are those of
-    /// [`Run::interrupt`].
+    /// If the thread has no answer yet, the run stops when the other tasks of the superstep have ended. When a later
+    /// run resumes the thread with an answer, the node runs again from its start, and this call returns the answer. The
+    /// rules for answers are those of [`Run::interrupt`].
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn ask(&self, question: Q) -> TypedInterrupt<'_, Q> {
         let value = Some(to_value(&question));

@@ -28,8 +28,8 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
         false
     }
 
-    /// Returns the names and values of the policy's options. These options decide which values pass between the two
-    /// graphs. Empty if the graphs share one state.
+    /// Returns the names and values of the policy's options. These options decide which values pass between the outer
+    /// graph and this graph. Empty if both graphs share one state.
     fn policy(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -110,7 +110,8 @@ pub struct Attached<T: Values, C, D> {
     pub graph: Arc<Program<T, D>>,
     /// Makes the context of the subgraph from the context of the outer graph.
     pub context: ContextFn<C, D>,
-    /// The channels that the states of both graphs have. The first task of the node fills this field.
+    /// The channels that the outer state and the state of the subgraph have in common. The first task of the node fills
+    /// this field.
     pub shares: Shares,
 }
 

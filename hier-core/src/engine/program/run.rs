@@ -274,7 +274,8 @@ impl<C> Run<C> {
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
 
-    /// Returns true if the engine stores the results of this task, so that another process can resume it. Needs a saver.
+    /// Returns true if the engine stores the results of this task, so that another process can resume the task. Returns
+    /// false for a graph without a saver.
     pub fn is_durable(&self) -> bool {
         self.shared.log.is_some() || self.shared.home.is_some()
     }

@@ -19,7 +19,8 @@ use crate::engine::stream::outcome::Outcome;
 use crate::error::{NodeError, RunError};
 use crate::state::Values;
 
-/// The options with which [`Attached::start_in_background`] starts or continues a run. `T` is the state of the graph.
+/// The options with which [`Attached::start_in_background`] starts or continues a run. `T` is the state of the graph
+/// that runs in the background.
 pub struct BackgroundStart<T> {
     /// The id of the run's thread.
     pub thread: Arc<str>,

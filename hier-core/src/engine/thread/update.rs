@@ -40,7 +40,7 @@ impl<S: Values> StateUpdate<S> {
         Self::new(command, Author::Last)
     }
 
-    /// Attributes the update to this node. The edges of the node are followed as if it had just run.
+    /// Attributes the update to this node. The engine follows the edges of the node as if the node had just run.
     ///
     /// Four names are special:
     ///
@@ -67,8 +67,8 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command::update(update), Author::Input)
     }
 
-    /// Creates an update that skips this node. It writes nothing, and the edges of the node are followed as if the node
-    /// had just run.
+    /// Creates an update that skips this node. The update writes nothing. The engine follows the edges of the node as
+    /// if the node had just run.
     pub fn skip(node: impl Into<String>) -> Self {
         Self::new(Command::new(), Author::Last).as_node(node)
     }

@@ -193,7 +193,8 @@ pub trait DynGraph: DynGraphInfo {
 /// A system outside this process that runs graphs, such as a cluster. `hier-server` accepts a runner, and
 /// `hier-restate` implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// Returns a graph whose runs this system executes. The system knows `graph` under the name `name`.
+    /// Wraps `graph` in a graph whose runs this system executes. `name` is the name under which the system knows the
+    /// graph.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
