@@ -27,8 +27,8 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, the change also starts this run if the thread has no valid lease and if the run is the
-    /// next run of the thread that the claim can start.
+    /// Adds a run. With a claim, the change also starts this run under two conditions: the thread has no valid lease,
+    /// and no other run of the thread comes before it for this claim.
     Add(Box<NewRun>, Option<RunClaim>),
     /// Starts the next run of the thread if the thread has no valid lease. The next run is a run whose worker has lost
     /// its lease, or else the first run that is due.

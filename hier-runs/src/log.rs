@@ -100,8 +100,9 @@ impl RunLog {
         self.arrived.notified().await;
     }
 
-    /// Stores the waiting input and first superstep of the run, and the events that need not wait for a commit. If the
-    /// call cannot store the events, it drops them, and a later event `lagged` reports their number.
+    /// Stores the input and the first superstep of the run if they still wait in the log. Also stores the events that
+    /// need not wait for a commit. If the call cannot store the events, it drops them, and a later event `lagged`
+    /// reports their number.
     ///
     /// If the future is dropped, the events that were being stored are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {

@@ -128,8 +128,7 @@ pub struct Run {
     pub request: Request,
     /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// The rule that was applied to earlier runs of the thread when this run was added. It concerns only runs that had
-    /// not ended.
+    /// The rule that was applied, when this run was added, to the earlier runs of the thread that had not ended.
     pub multitask_strategy: MultitaskStrategy,
     /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,

@@ -37,7 +37,7 @@ pub struct ThreadRow {
     pub updated: SystemTime,
     /// The time of the last change of the values.
     pub state_updated: SystemTime,
-    /// The time that the thread is kept after its last change. `None` keeps it forever.
+    /// The time for which the thread is kept after its last change. `None` keeps the thread forever.
     pub time_to_live: Option<Duration>,
     /// The number of the latest event.
     pub last_event: u64,
@@ -208,7 +208,7 @@ pub struct NewThread {
     pub id: String,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// The time that the thread is kept after its last change. `None` keeps it forever.
+    /// The time for which the thread is kept after its last change. `None` keeps the thread forever.
     pub time_to_live: Option<Duration>,
     /// The action if a thread with this id already exists.
     pub if_exists: IfExists,
@@ -237,7 +237,7 @@ pub enum IfExists {
 pub struct ThreadPatch {
     /// The metadata to add. Existing keys are replaced.
     pub metadata: Map<String, Value>,
-    /// The new time that the thread is kept after its last change. `None` keeps the existing time.
+    /// The new time for which the thread is kept after its last change. `None` keeps the existing time.
     pub time_to_live: Option<Duration>,
     /// A condition on the thread. If the thread does not meet this condition, the call fails with
     /// [`NoThread`](RunsError::NoThread).

@@ -120,8 +120,8 @@ pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clon
     packed
 }
 
-/// Begins a list of byte strings that only the engine reads and no reducer merges. To append a byte string, call
-/// [`add`].
+/// Begins a list of byte strings. Only the engine reads such a list, and no reducer merges it. To append a byte string,
+/// call [`add`].
 pub fn begin_writes(packed: &mut Vec<u8>) {
     packed.push(WRITES);
 }

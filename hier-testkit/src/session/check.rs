@@ -30,8 +30,8 @@ impl<O> Trace<O> {
         }
     }
 
-    /// Asserts that the run waits for answers to exactly this number of questions to people. A run that does not wait,
-    /// or has failed, has 0 open questions.
+    /// Asserts that the run waits for people to answer exactly this number of questions. A run that does not wait, or
+    /// has failed, has 0 open questions.
     #[track_caller]
     pub fn assert_waits_for(&self, questions: usize) -> &Self {
         let open = match &self.result {
