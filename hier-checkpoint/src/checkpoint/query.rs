@@ -90,7 +90,8 @@ impl ThreadInfo {
 /// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// The ids of the threads to prune, together with their background subagents. `None` for all threads.
+    /// The ids of the threads to prune. The prune includes the threads of their background subagents. `None` prunes all
+    /// threads.
     pub threads: Option<Vec<String>>,
     /// The checkpoints to keep.
     pub strategy: Strategy,

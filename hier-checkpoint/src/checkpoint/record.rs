@@ -370,7 +370,8 @@ pub mod slot {
     /// until it releases the thread.
     pub const ATTEMPTS: i32 = -5;
 
-    /// Returns the slot of the answer to the task's question with this number, counted from 0.
+    /// Returns the slot for the answer to a task's question. `question` is the number of the question in the task,
+    /// counted from 0.
     pub const fn answer(question: i32) -> i32 {
         -1000 - question
     }
@@ -382,8 +383,8 @@ pub mod slot {
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// Returns the slot of the result of the task's `run.step` call with this number, counted from 0. These slots are
-    /// less than all slots of answers.
+    /// Returns the slot for the result of a task's `run.step` call. `number` is the number of the call in the task,
+    /// counted from 0. These slots are less than all slots of answers.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }

@@ -164,8 +164,9 @@ impl Search {
         self
     }
 
-    /// Selects the items whose field has this value. Instead of a value, `wanted` can be an object of operators, such
-    /// as `json!({ "$gte": 3 })`. The docs of the field `filter` of [`Search`] describe the rules.
+    /// Selects the items in which the field `field` has the value `wanted`. Instead of a value, `wanted` can be an
+    /// object of operators, such as `json!({ "$gte": 3 })`. The docs of the field `filter` of [`Search`] describe the
+    /// rules.
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self

@@ -248,7 +248,8 @@ pub struct Picking<'a, T> {
 pub struct Rank(Option<f64>);
 
 impl<T> Picking<'_, T> {
-    /// Returns the rank of an item with this value and these vectors. Returns `None` if the item cannot be a result.
+    /// Returns the rank of an item with this value and these vectors. Returns `None` if the item cannot be a result,
+    /// because it does not match the filter or because enough results were picked.
     pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
             return None;
