@@ -123,8 +123,8 @@ pub struct EventPage {
 }
 
 impl EventPage {
-    /// Creates a page of events. `thread` is the row of their thread. Read the row after the events or in the same
-    /// transaction. An older row does not show that events were deleted before the page was read.
+    /// Creates a page of events. `thread` is the row of the thread to which the events belong. Read the row after the
+    /// events or in the same transaction. An older row does not show that events were deleted before the page was read.
     pub fn new(events: Vec<EventRow>, thread: &ThreadRow) -> Self {
         let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
         Self { events, last, gone: thread.gone_events, created: thread.created }

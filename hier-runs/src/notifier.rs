@@ -103,8 +103,8 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies all listeners of a thread that this run has ended. Listeners of [`ends`](Self::ends) receive the row of
-    /// the run, so they need not read it from the store.
+    /// Notifies all listeners of the run's thread that `run` has ended. Listeners of [`ends`](Self::ends) receive the
+    /// row of the run, so they need not read it from the store.
     pub fn notify_ended(&self, run: Run) {
         let id = run.thread.clone();
         self.notify_those(&id, |thread| {

@@ -145,8 +145,8 @@ pub struct Run {
     /// The cancellation that a caller has requested. `None` if no caller has cancelled the run, or if the run ended at
     /// the time of the cancellation.
     pub cancel: Option<Cancel>,
-    /// True if the thread is deleted soon after the run has ended. Only a thread that was created with the run is
-    /// deleted.
+    /// True if the caller has requested to delete the thread soon after the run has ended. Has no effect if the thread
+    /// existed before the run.
     pub temporary: bool,
     /// The time at which the run was added.
     pub created: SystemTime,
