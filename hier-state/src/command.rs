@@ -14,9 +14,10 @@ pub struct DynCommand {
     /// starts, its answer is dropped. An answer to any other question that is no longer open is an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
-    /// The update: an object of channels, or a list of `[channel, value]` pairs.
+    /// The update: an object of channels, a list of `[channel, value]` pairs, or null for no update.
     pub update: Value,
-    /// The nodes to run next, each with the payload of a Send. `None` runs the node without a payload, on the state.
+    /// The nodes to run next. For each node, the payload of a Send, or `None` to run the node on the state without a
+    /// payload.
     pub goto: Vec<(String, Option<Value>)>,
 }
 

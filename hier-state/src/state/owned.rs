@@ -11,7 +11,8 @@ use super::{Contains, Update, Values, WritableChannel, Writes};
     note = "give an update (`{S}::update()…`), or a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
 )]
 pub trait IntoUpdate<S: Values> {
-    /// The channels that the type writes. Defaults to [`WriteClaim::UNKNOWN`].
+    /// The channels that the values of this type write, in every case or in some cases. Defaults to
+    /// [`WriteClaim::UNKNOWN`].
     const WRITES: WriteClaim = WriteClaim::UNKNOWN;
 
     /// Adds the writes of this value to `writes`.
