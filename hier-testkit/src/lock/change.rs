@@ -101,7 +101,7 @@ impl Change {
         self.texts().what
     }
 
-    /// Returns instructions for the developer that avoid the break. Returns `None` for a harmless change.
+    /// Returns instructions with which a developer can avoid the break. Returns `None` for a harmless change.
     pub fn fix(&self) -> Option<String> {
         self.texts().fix
     }

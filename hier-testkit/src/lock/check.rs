@@ -175,8 +175,9 @@ impl LockReport {
         self.findings.iter().filter(|found| found.finding.breaks())
     }
 
-    /// Returns true if the new program can be deployed. Without a database, no change may break threads. With a
-    /// database, no change may break a thread of the database. The method ignores threads that the saver cannot read.
+    /// Returns true if the new program can be deployed. Without a database, this means that no change breaks threads.
+    /// With a database, this means that no change breaks a thread of the database. The method ignores threads that the
+    /// saver cannot read.
     pub fn passes(&self) -> bool {
         match &self.threads {
             Some(totals) => totals.broken == 0,

@@ -20,7 +20,7 @@ use hier_core::async_trait;
 /// same request was recorded several times, the model returns the replies in the recorded order and then repeats the
 /// last one.
 ///
-/// The file has one line of JSON per reply. It contains the whole conversation, so review the file before you share it.
+/// The file has one line of JSON per reply. The file contains the whole conversation, so review it before you share it.
 ///
 /// ```
 /// # use std::sync::Arc;

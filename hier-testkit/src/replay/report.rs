@@ -61,7 +61,7 @@ pub enum ReplayChange {
 }
 
 impl ReplayReport {
-    /// Returns true if the report contains a turn and each turn is [unchanged](ReplayedTurn::is_unchanged).
+    /// Returns true if the report contains at least one turn and every turn is [unchanged](ReplayedTurn::is_unchanged).
     pub fn is_unchanged(&self) -> bool {
         !self.turns.is_empty() && self.turns.iter().all(ReplayedTurn::is_unchanged)
     }

@@ -16,8 +16,8 @@ impl<O> Trace<O> {
         self
     }
 
-    /// Asserts that the run has finished, and returns the output of the graph. Without a declared output, this is the
-    /// state.
+    /// Asserts that the run has finished, and returns the output of the graph. If the graph declares no output, the
+    /// output is the state.
     ///
     /// # Panics
     ///
