@@ -34,7 +34,7 @@ impl<T: Shows> ArgumentQuestions<T> {
 
 /// The fallback of [`ArgumentQuestions`] for types that are neither a view nor a state.
 pub trait MayAsk {
-    /// It is not known which questions the argument asks.
+    /// Unknown, because the type does not show which questions the argument asks.
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 

@@ -310,7 +310,7 @@ impl<S: State, V: OwnedView + IntoUpdate<S>> ViewClaim<S, V> {
 
 /// The fallback of [`ViewClaim`] for types that are not views.
 pub trait NoClaim {
-    /// It is not known which channels the type has.
+    /// Unknown, because the type is not a view.
     const CLAIM: WriteClaim = WriteClaim::UNKNOWN;
 }
 

@@ -85,11 +85,11 @@ pub enum DynInput {
     Whole(Value),
     /// No input. The thread continues where it stopped.
     Continue,
-    /// A command: an answer, an update, or targets.
+    /// A command with answers, an update or targets for the thread.
     Command(DynCommand),
 }
 
-/// A JSON update of a thread from outside its runs.
+/// An update of a thread's state as JSON. The update does not come from a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynUpdates {

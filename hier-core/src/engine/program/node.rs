@@ -8,7 +8,7 @@ use super::{Cache, Checkpoints, Child, InputKey, Output, Retry, Task, TellsApart
 use crate::error::NodeError;
 use crate::state::{Reads, Values};
 
-/// The output of a node's future.
+/// The result of a node: its output or its error.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
 
 pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;

@@ -44,7 +44,7 @@ impl<S: Values, C> Task<S, C> {
         Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 
-    /// Returns the state before the superstep.
+    /// Returns the state as it was before the superstep of this task.
     pub fn state(&self) -> &S {
         &self.state
     }

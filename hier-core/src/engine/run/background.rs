@@ -184,8 +184,8 @@ impl<C> Run<C> {
 }
 
 impl<T: Values, D> Program<T, D> {
-    /// Returns the graph with its conversation as the `inbox` channel. Returns the graph unchanged if it already has an
-    /// inbox, or if its state has no conversation.
+    /// Returns a copy of the graph in which the conversation is the `inbox` channel. Returns the graph itself if it
+    /// already has an inbox, or if its state has no conversation.
     #[must_use]
     pub fn with_inbox(self: &Arc<Self>) -> Arc<Self> {
         let conversation = || self.channels.iter().position(|channel| channel.name == hier_spec::trust::CONVERSATION);

@@ -38,11 +38,11 @@ impl FromIterator<StreamMode> for Modes {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<S: Values> {
-    /// The state after a superstep that wrote something.
+    /// The state after a superstep that has written a channel or run a subgraph.
     Values(Arc<S>),
     /// The update that a node returned.
     Updates(NodeUpdate<S>),
-    /// The open questions for which the run stops.
+    /// The open questions. The run stops because of them.
     Interrupted(Vec<Question>),
     /// A value that a node sent with [`Run::emit`](crate::Run::emit).
     Custom {
