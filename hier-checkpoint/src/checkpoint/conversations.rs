@@ -51,7 +51,7 @@ struct ThreadConversations {
 pub struct Conversation {
     /// The name of the channel.
     pub channel: Arc<str>,
-    /// The version of the channel whose value is `messages`.
+    /// The version of the channel's value in `messages`.
     pub version: Uuid,
     /// The number of additions in the stored value.
     pub parts: usize,

@@ -87,7 +87,7 @@ impl SideEffects {
         Self { due: Some(due), ..Self::default() }
     }
 
-    /// Returns true if nothing changes.
+    /// Returns true if there are no side effects.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -95,7 +95,7 @@ pub enum Op {
     Namespaces(Namespaces),
 }
 
-/// The fields of an item whose texts a search by similarity compares.
+/// The selection of an item's fields. A search by similarity compares the texts in these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
     /// The fields that [`StoreOptions::index`] lists.
@@ -180,7 +180,7 @@ pub enum StoreError {
     /// an error that names the item.
     #[error("cannot embed text {}: {reason}", place + 1)]
     EmbeddingOf {
-        /// The index of the text in the call of the embedder.
+        /// The index of the text in the argument of `Embedder::embed`.
         place: usize,
         /// The reason.
         reason: String,
