@@ -30,7 +30,7 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     #[doc(hidden)]
     const MODULE: &'static str;
     /// The value of the field `type` in the JSON of the question. Defaults to the name. Several questions can have the
-    /// same value, such as the calls of several client tools.
+    /// same value: for example, the questions of all client tools.
     #[doc(hidden)]
     const TYPE: &'static str = Self::NAME;
     /// True if the framework asks the question. A graph without `asks` then need not declare the question.
@@ -123,7 +123,7 @@ impl QuestionType {
         self.is_built_in
     }
 
-    /// Returns true if both describe one declared question.
+    /// Returns true if `self` and `other` describe the same declared question.
     #[doc(hidden)]
     pub const fn is_same(&self, other: &Self) -> bool {
         use crate::channel::equal;
