@@ -35,11 +35,11 @@ pub enum LogEvent {
         /// True if the run was deleted with its checkpoints.
         rollback: bool,
     },
-    /// The state after a superstep that wrote something.
+    /// The state after a superstep that has written a channel or run a subgraph.
     Values(Value),
     /// The writes of a node that has ended.
     Updates(LoggedUpdate),
-    /// The open questions for which the run stops.
+    /// The open questions. The run stops because of them.
     Interrupted(Vec<LoggedQuestion>),
     /// A value that a node emitted.
     Custom {

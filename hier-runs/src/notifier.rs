@@ -61,7 +61,7 @@ impl Default for ChangeNotifier {
 }
 
 impl ChangeNotifier {
-    /// Returns a listener for runs that may be claimed.
+    /// Returns a listener for notifications that there may be a run to claim.
     pub fn runs(&self) -> Listener {
         Listener(self.runs.subscribe())
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamMode {
-    /// The state after each superstep that wrote something.
+    /// The state after each superstep that has written a channel or run a subgraph.
     Values,
     /// The writes of each node, when the node has ended.
     Updates,

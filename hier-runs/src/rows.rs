@@ -31,22 +31,22 @@ pub fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// Converts a number to the database's integer.
+/// Converts a number to the signed integer that the database stores. A number that is too large becomes `i64::MAX`.
 pub fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a database's integer to a number.
+/// Converts a signed integer from the database to a number. A negative integer becomes 0.
 pub fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or_default()
 }
 
-/// Returns the key of an event.
+/// Returns the key of an event's row, for [`seal`] and [`open`].
 pub fn event_key(thread: &str, number: u64) -> String {
     format!("{thread} {number}")
 }
 
-/// Returns the key of a document.
+/// Returns the key of a document's row, for [`seal`] and [`open`].
 pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }

@@ -295,7 +295,7 @@ pub struct AddedRun {
     pub claimed: Option<Claimed>,
 }
 
-/// The end of a run, to be stored.
+/// The end of a run, as a commit stores it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunEnd {

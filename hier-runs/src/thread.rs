@@ -124,7 +124,8 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Returns true if the time to live has passed and all runs of the thread have ended.
+    /// Returns true if the time to live has passed since the last change of the thread, and all runs of the thread have
+    /// ended.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
         self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
