@@ -48,7 +48,7 @@ pub enum ThreadStatus {
     Idle,
     /// The thread has a run that has not ended.
     Busy,
-    /// The thread waits for an answer, or stopped at a breakpoint.
+    /// The thread waits for an answer, a timer or a signal, or its last run stopped early, for example at a breakpoint.
     Interrupted,
     /// The last run failed.
     Error,
