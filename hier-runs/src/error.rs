@@ -58,6 +58,19 @@ pub enum RunsError {
         /// The id of the run that has not ended.
         run: Uuid,
     },
+    /// A run that has not ended answers a question that the new run [answers](super::Request::answers), too.
+    #[error(
+        "run `{run}` of thread `{thread}` already answers question `{question}`: wait for its end, or replace its answer \
+         (multitask strategy `rollback`)"
+    )]
+    Answered {
+        /// The id of the thread.
+        thread: String,
+        /// The id of the question.
+        question: String,
+        /// The id of the run that has not ended.
+        run: Uuid,
+    },
     /// The run has not ended.
     #[error("run `{run}` has not ended: cancel it first, then delete it")]
     Live {

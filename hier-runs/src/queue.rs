@@ -118,6 +118,7 @@ impl Queue {
             (MultitaskStrategy::Rollback, Some(_)) => drop(self.cancel(&others, Cancel::Rollback, now)),
             _ => {}
         }
+        self.check_answers(&new.request.answers)?;
         let run = Run {
             id: new.id.unwrap_or_else(Uuid::new_v4),
             thread: new.thread,
@@ -150,6 +151,19 @@ impl Queue {
         self.live.push(run.clone());
         self.touch(run.id);
         Ok(run)
+    }
+
+    /// Refuses an answer to a question that a run answers already. Otherwise, both callers would believe that their
+    /// answer counts.
+    fn check_answers(&self, answers: &[String]) -> Result<(), RunsError> {
+        let others = self.live.iter().filter(|run| run.cancel.is_none());
+        let mut both = others.flat_map(|run| run.request.answers.iter().map(move |question| (run.id, question)));
+        match both.find(|(_, question)| answers.contains(question)) {
+            None => Ok(()),
+            Some((run, question)) => {
+                Err(RunsError::Answered { thread: self.thread.id.clone(), question: question.clone(), run })
+            }
+        }
     }
 
     /// Cancels those of these runs that have not ended, and returns them.

@@ -55,6 +55,11 @@ pub struct Request {
     /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`. `None` if the run has no command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Value>,
+    /// The ids of the questions that the command answers. An answer without an id is the answer to the only question in
+    /// this list. If a run that has not ended has one of these ids, the new run is refused with
+    /// [`RunsError::Answered`](super::RunsError::Answered).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<String>,
     /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
@@ -107,6 +112,13 @@ impl Request {
     /// Creates a request with this command.
     pub fn command(command: Value) -> Self {
         Self { command: Some(command), ..Self::default() }
+    }
+
+    /// Removes the input, the command and the start of a request. A run of this request continues its thread.
+    pub fn continue_thread(&mut self) {
+        (self.input, self.command, self.checkpoint) = (Value::Null, None, None);
+        self.answers.clear();
+        self.checkpoint_ns.clear();
     }
 }
 

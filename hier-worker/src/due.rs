@@ -180,8 +180,7 @@ fn resuming_run(
     if let Some(last) = last {
         (request, metadata, assistant) = (last.request, Some(last.metadata), last.assistant);
         temporary = last.temporary;
-        (request.input, request.command, request.checkpoint) = (Value::Null, None, None);
-        request.checkpoint_ns.clear();
+        request.continue_thread();
     }
     request.detached = background::outer_of(&due.thread).is_some();
     let mut new = NewRun::new(&*due.thread, graph, request);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, background};
+use hier_core::client_call;
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use hier_core::runs::{EventBuffering, Failure, Request, Run, RunsError};
 use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability, drive};
@@ -103,7 +104,14 @@ pub(super) fn limit(request: &Request) -> Duration {
 fn input(request: &Request) -> Result<DynInput, Failure> {
     match (&request.command, &request.input) {
         (Some(command), _) if !command.is_null() => {
-            DynCommand::from_json(command).map(DynInput::Command).map_err(invalid)
+            let mut command = DynCommand::from_json(command).map_err(invalid)?;
+            if let ([question], Some(answer)) = (&*request.answers, &mut command.resume)
+                && client_call::by_id(answer).is_none()
+            {
+                // Another question may be open by now.
+                *answer = json!({ question: answer.take() });
+            }
+            Ok(DynInput::Command(command))
         }
         (_, Value::Null) => Ok(DynInput::Continue),
         (_, input) => Ok(DynInput::New(input.clone())),

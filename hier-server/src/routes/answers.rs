@@ -4,9 +4,8 @@
 use hier_core::Config;
 use hier_core::client_call::{self, OpenCall};
 use hier_core::graph::DynGraph;
-use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
+use hier_core::runs::{NewRun, RunQuery, ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
@@ -67,24 +66,21 @@ pub(super) enum Answers {
 
 /// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. Accepts answers
 /// to unknown questions if the thread is running, because the thread may ask them before the new run starts. Stores in
-/// the run which answers are results of client tools.
+/// the run which questions it answers, and which answers are results of client tools.
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<Answers> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
     let Some(resume) = resume.filter(|resume| !resume.is_null()).cloned() else { return Ok(Answers::Other) };
     let graph = &caller.app.graph(&new.graph)?.graph;
-    if !resume.is_object() && graph.schemas().questions.is_empty() {
-        return Ok(Answers::Other);
-    }
     let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(Answers::Other) };
     let is_busy = row.status == ThreadStatus::Busy;
     let open = match new.request.checkpoint {
         // The engine decides where an inner graph resumes.
         Some(_) if is_busy || !new.request.checkpoint_ns.is_empty() => None,
-        Some(checkpoint) => open_questions_at(caller, new, checkpoint).await?,
+        Some(_) => stored_questions(caller, new).await?,
         None => Some(open_questions(&row)),
     };
-    let Some(open) = open else { return Ok(Answers::Other) };
+    let Some(mut open) = open else { return Ok(Answers::Other) };
     let questions = &graph.schemas().questions;
     let schema = |asked: &OpenQuestion| Some(&questions.get(asked.name.as_ref()?)?.answer);
     let calls = open.iter().map(|asked| {
@@ -98,27 +94,51 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
         Err(_) if is_busy => resume,
         Err(reason) => return Err(ApiError::invalid(format!("`command.resume`: {reason}"))),
     };
-    if is_busy {
-        check_types(&**graph, &answers, &open)?;
-        return Ok(note_results(new, answers, &open));
+    let is_plain = client_call::by_id(&answers).is_none();
+    if is_busy && is_plain && new.request.checkpoint.is_none() {
+        // The row has only the questions of runs that have ended.
+        open = stored_questions(caller, new).await?.unwrap_or_default();
+        if open.len() != 1 {
+            refuse_second(caller, new).await?;
+        }
     }
-    check_answers(&**graph, &answers, &open)?;
     let answers = match &*open {
-        // An answer without an id is the result of the only call.
-        [asked] if asked.call.is_some() && client_call::by_id(&answers).is_none() => json!({ &*asked.id: answers }),
+        [asked] if is_plain => json!({ &*asked.id: answers }),
         _ => answers,
     };
-    Ok(note_results(new, answers, &open))
+    check_answers(&**graph, &answers, &open, is_busy)?;
+    Ok(note_answers(new, answers, is_plain, &open))
 }
 
-/// Stores the answers in the new run, with the ids of the questions whose answers are results of client tools.
-fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answers {
-    let is_call = |id: &&String| open.iter().any(|asked| asked.id == **id && asked.call.is_some());
-    let given = answers.as_object().into_iter().flatten().map(|(id, _)| id);
-    let results: Vec<String> = given.filter(is_call).cloned().collect();
-    let count = answers.as_object().map_or(0, Map::len);
-    let kind = if results.is_empty() || results.len() < count { Answers::Other } else { Answers::OnlyResults };
-    if let Some(Value::Object(command)) = &mut new.request.command {
+/// Refuses an answer without an id while another run answers a question. The answer is either another answer to that
+/// question, or an answer to a question that the client has not seen.
+async fn refuse_second(caller: &Caller, new: &NewRun) -> ApiResult<()> {
+    if !new.multitask_strategy.spares_others() {
+        return Ok(());
+    }
+    let mut live = RunQuery::thread(&*new.thread).live();
+    live.limit = usize::MAX;
+    let runs = caller.app.runs.runs(live).await.map_err(refused)?;
+    match runs.iter().find(|run| run.cancel.is_none() && !run.request.answers.is_empty()) {
+        None => Ok(()),
+        Some(run) => Err(ApiError::conflict(format!(
+            "`command.resume`: run `{}` of the thread already answers: wait for its end, or name the question that you answer \
+             (`{{\"<id of the question>\": answer}}`)",
+            run.id
+        ))),
+    }
+}
+
+/// Stores the answers in the new run, with the ids of the questions. Distinguishes the questions whose answers are
+/// results of client tools. An answer that the client has sent without an id stays in this form.
+fn note_answers(new: &mut NewRun, answers: Value, is_plain: bool, open: &[OpenQuestion]) -> Answers {
+    let is_call = |id: &String| open.iter().any(|asked| asked.id == *id && asked.call.is_some());
+    let given = client_call::by_id(&answers).into_iter().flatten().map(|(id, _)| id.clone());
+    let (results, others): (Vec<String>, Vec<String>) = given.partition(is_call);
+    let kind = if results.is_empty() || !others.is_empty() { Answers::Other } else { Answers::OnlyResults };
+    new.request.answers = others;
+    let stays = is_plain && results.is_empty();
+    if let Some(Value::Object(command)) = new.request.command.as_mut().filter(|_| !stays) {
         command.insert("resume".to_owned(), answers);
         if !results.is_empty() {
             command.insert("results".to_owned(), json!(results));
@@ -127,23 +147,15 @@ fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answ
     kind
 }
 
-/// Refuses answers of the wrong type to open questions. Ignores answers to other questions.
-fn check_types(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
-    let Some(by_id) = client_call::by_id(resume) else { return Ok(()) };
+/// Refuses answers of the wrong type. If the thread is not busy, also refuses answers to questions that are not open.
+fn check_answers(graph: &dyn DynGraph, answers: &Value, open: &[OpenQuestion], is_busy: bool) -> ApiResult<()> {
+    // If several questions are open, the engine refuses an answer without an id.
+    let Some(by_id) = client_call::by_id(answers) else { return Ok(()) };
     let mut answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
-    answered.try_for_each(|(asked, answer)| check_type(graph, asked, answer))
-}
-
-/// Refuses answers to questions that are not open, and answers of the wrong type.
-fn check_answers(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
-    let Some(by_id) = client_call::by_id(resume) else {
-        // The engine refuses an answer without an id if several questions are open.
-        return match open {
-            [asked] => check_type(graph, asked, resume),
-            _ => Ok(()),
-        };
-    };
-    check_types(graph, resume, open)?;
+    answered.try_for_each(|(asked, answer)| check_type(graph, asked, answer))?;
+    if is_busy {
+        return Ok(());
+    }
     match by_id.keys().find(|id| open.iter().all(|asked| asked.id != **id)) {
         None => Ok(()),
         Some(unknown) if open.is_empty() => Err(ApiError::invalid(format!(
@@ -165,11 +177,14 @@ fn check_type(graph: &dyn DynGraph, asked: &OpenQuestion, answer: &Value) -> Api
     })
 }
 
-/// Returns the questions that are open at a checkpoint. Returns `None` if the checkpoint does not exist, which the run
-/// will report.
-async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<OpenQuestion>>> {
+/// Returns the questions that are open at the checkpoint from which a run starts. Returns `None` if there is no
+/// checkpoint, which the run will report.
+async fn stored_questions(caller: &Caller, new: &NewRun) -> ApiResult<Option<Vec<OpenQuestion>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
-    let config = Config::new().thread(&new.thread).checkpoint(checkpoint);
+    let mut config = Config::new().thread(&new.thread);
+    if let Some(checkpoint) = new.request.checkpoint {
+        config = config.checkpoint(checkpoint);
+    }
     let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;
     let open = snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
     let open = open.map(|question| {

@@ -190,8 +190,8 @@ async fn next_run(
         return Ok(None);
     }
     let mut next = NewRun::new(&*run.thread, &*run.graph, run.request.clone());
-    (next.request.input, next.request.command, next.request.checkpoint) = (input, None, None);
-    next.request.checkpoint_ns.clear();
+    next.request.continue_thread();
+    next.request.input = input;
     (next.id, next.assistant) = (Some(Uuid::now_v7()), run.assistant.clone());
     next.metadata.clone_from(&run.metadata);
     next.multitask_strategy = MultitaskStrategy::Enqueue;

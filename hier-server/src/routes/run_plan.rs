@@ -1,5 +1,6 @@
 //! Turns the body of a request into a run: finds the assistant, checks the fields, and adds the run to its thread.
 
+use hier_core::checkpoint::Checkpointer;
 use hier_core::runs::{
     Assistant, MultitaskStrategy, NewRun, NewThread, OnDisconnect, Request, Run, StreamMode, ThreadIs, ThreadRow,
 };
@@ -13,7 +14,7 @@ use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
 use crate::body::id;
 use crate::error::{ApiError, ApiResult};
-use crate::fault::refused;
+use crate::fault::{refused, saver};
 use crate::graphs::ServedGraph;
 use crate::reserved;
 use crate::stream::translate::recorded;
@@ -123,18 +124,17 @@ impl<'a> RunPlan<'a> {
         let thread = self.thread.map_or_else(|| Ok(Uuid::now_v7()), |thread| id("thread", thread))?;
         let mut new = NewRun::new(thread.to_string(), assistant.graph.clone(), request);
         self.check_thread(caller, thread, filter, &mut new).await?;
+        check_checkpoint(caller, &new).await?;
+        new.multitask_strategy = strategy;
         let answers = answers::check(caller, body, &mut new).await?;
         new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
         new.assistant = Some(assistant.id.clone());
         new.metadata = metadata(body, &assistant);
-        new.multitask_strategy = match (answers, strategy) {
-            (Answers::OnlyResults, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback) => {
-                // Either strategy would stop the running run, which may be storing the result of another tool. Clients
-                // send each result only once.
-                MultitaskStrategy::Enqueue
-            }
-            (_, strategy) => strategy,
-        };
+        if answers == Answers::OnlyResults && !strategy.spares_others() {
+            // The strategy would stop the running run, which may be storing the result of another tool. Clients send
+            // each result only once.
+            new.multitask_strategy = MultitaskStrategy::Enqueue;
+        }
         new.on_disconnect = body.on_disconnect.unwrap_or_default();
         new.after = body.delay().map_err(ApiError::invalid)?;
         new.temporary = self.temporary;
@@ -213,6 +213,23 @@ impl<'a> RunPlan<'a> {
         request.secrets = secrets.into_iter().map(|secret| secret.channel).collect();
         Ok(request)
     }
+}
+
+/// Refuses a checkpoint that the thread does not have, because the run would fail and change the status of the thread.
+/// The engine finds the checkpoints of subgraphs.
+async fn check_checkpoint(caller: &Caller, new: &NewRun) -> ApiResult<()> {
+    let root = new.request.checkpoint.filter(|_| new.request.checkpoint_ns.is_empty());
+    let Some(checkpoint) = root else { return Ok(()) };
+    let is_elsewhere = caller.app.graph(&new.graph)?.graph.runs_elsewhere();
+    if is_elsewhere
+        || caller.app.runs.get(&new.thread, "", Some(checkpoint)).await.map_err(|error| saver(&error))?.is_some()
+    {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "`checkpoint`: thread {} has no checkpoint {checkpoint}: `GET /threads/{{thread_id}}/history` lists the checkpoints",
+        new.thread
+    )))
 }
 
 /// Translates a command for the engine. This includes answers in the form of a connector, which nodes cannot read.

@@ -115,10 +115,10 @@ async fn find_thread(caller: &Caller, thread: &str, action: Action) -> Result<Op
 }
 
 /// Adds a run that records all events of the protocol.
-async fn add_run(caller: &Caller, thread: &str, mut body: RunCreate) -> Result<Run, CommandError> {
+async fn add_run(caller: &Caller, thread: &str, mut body: RunCreate) -> ApiResult<Run> {
     body.if_not_exists = Some(IfNotExists::Create);
     let recording = Recording { modes: RECORDED.to_vec(), subgraphs: true };
-    Ok(RunPlan::recording(thread, &body, recording).start(caller).await?)
+    RunPlan::recording(thread, &body, recording).start(caller).await
 }
 
 async fn start(caller: &Caller, thread: &str, params: &Value) -> Result<Value, CommandError> {
@@ -150,7 +150,12 @@ fn responses(params: &Value) -> Result<Map<String, Value>, CommandError> {
     for entry in entries {
         let id = entry.get("interrupt_id").and_then(Value::as_str);
         let id = id.ok_or_else(|| invalid("input.respond requires an interrupt_id."))?;
-        answers.insert(id.to_owned(), entry.get("response").cloned().unwrap_or_default());
+        if answers.insert(id.to_owned(), entry.get("response").cloned().unwrap_or_default()).is_some() {
+            return Err(invalid(format!("input.respond has two responses to the interrupt {id}.")));
+        }
+    }
+    if answers.is_empty() {
+        return Err(invalid("input.respond requires a response: `responses` is empty."));
     }
     Ok(answers)
 }
@@ -181,7 +186,11 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
         "metadata": params.get("metadata"),
     });
     let body: RunCreate = from_value(body).map_err(|error| invalid(error.detail))?;
-    add_run(caller, thread, body).await?;
+    let added = add_run(caller, thread, body).await;
+    added.map_err(|error| match error.status {
+        StatusCode::CONFLICT => CommandError("no_such_interrupt", error.detail),
+        _ => error.into(),
+    })?;
     Ok(json!({}))
 }
 

@@ -166,12 +166,11 @@ async fn late_answer_of_a_person_fails_its_run_and_not_the_thread() {
     let path = format!("/threads/{thread}/runs/wait");
     let (_, asked) = desk.post(&path, json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
     let id = asked["__interrupt__"][0]["id"].as_str().expect("a question");
-    let answer = |text: &str| json!({ "command": { "resume": { id: text } } });
     occupy(&desk).await;
-    let first = add(&desk, &thread, "hitl", answer("yes")).await;
-    let second = add(&desk, &thread, "hitl", answer("no")).await;
+    let first = add(&desk, &thread, "hitl", json!({ "input": { "n": 2.0 } })).await;
+    let second = add(&desk, &thread, "hitl", json!({ "command": { "resume": { id: "no" } } })).await;
     let row = settled(&desk, &thread).await;
-    assert_eq!((&row["status"], &row["values"]["log"]), (&json!("idle"), &json!(["a", "ask:yes", "b"])), "{row}");
+    assert_eq!((&row["status"], &row["values"]["log"]), (&json!("interrupted"), &json!(["a", "a"])), "{row}");
     assert_eq!(status_of(&desk, &thread, &first).await, "success");
     assert_eq!(status_of(&desk, &thread, &second).await, "error");
     desk.stop().await;

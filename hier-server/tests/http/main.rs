@@ -28,6 +28,7 @@ mod recorded;
 mod replaced;
 mod rights;
 mod runs;
+mod second_answers;
 mod socket;
 mod store;
 mod streams;

@@ -104,13 +104,16 @@ async fn question_is_answered_on_the_same_stream() {
         (&wrong["error"], &wrong["message"]),
         (&json!("no_such_interrupt"), &json!("Unknown or already-consumed interrupt: nope"))
     );
-    let done = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
+    let one = json!({ "interrupt_id": id, "namespace": [], "response": "yes" });
+    for (responses, says) in [(json!([]), "`responses` is empty"), (json!([one, one]), "two responses")] {
+        let refused = command(&desk, "input.respond", json!({ "responses": responses })).await;
+        assert!(refused["error"] == "invalid_argument" && refused.to_string().contains(says), "{refused}");
+    }
+    let done = command(&desk, "input.respond", one.clone()).await;
     assert_eq!((&done["type"], &done["result"]), (&json!("success"), &json!({})));
     let received = events(&desk, json!({ "channels": ["values", "lifecycle", "input"] }), "completed", 1).await;
     assert_eq!(data(&received, "values").last().unwrap()["log"], json!(["a", "ask:yes", "b"]));
-    let again =
-        command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
-    assert_eq!(again["error"], "no_such_interrupt");
+    assert_eq!(command(&desk, "input.respond", one).await["error"], "no_such_interrupt");
     desk.stop().await;
 }
 

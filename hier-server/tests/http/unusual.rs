@@ -128,6 +128,27 @@ async fn checkpoint_is_accepted_in_each_form() {
 }
 
 #[tokio::test]
+async fn unknown_checkpoint_is_refused_and_the_question_stays_open() {
+    let desk = desk().await;
+    let path = format!("/threads/{}", desk.thread().await);
+    let body = json!({ "assistant_id": "hitl", "input": { "n": 1 } });
+    desk.post(&format!("{path}/runs/wait"), body.clone()).await;
+    let before = desk.get(&path).await;
+    let unknown = uuid::Uuid::now_v7();
+    for wrong in [json!({ "checkpoint_id": unknown }), json!({ "checkpoint": { "checkpoint_id": unknown } })] {
+        let mut body = body.clone();
+        body.as_object_mut().expect("fields").extend(wrong.as_object().expect("fields").clone());
+        let (status, error) = desk.post(&format!("{path}/runs/wait"), body).await;
+        assert!(
+            status == 422 && error.to_string().contains(&format!("has no checkpoint {unknown}")),
+            "{status} {error}"
+        );
+    }
+    assert_eq!(desk.get(&path).await, before);
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn recursion_limit_of_zero_is_refused() {
     let desk = desk().await;
     let path = format!("/threads/{}", desk.thread().await);

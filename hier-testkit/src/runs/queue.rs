@@ -17,6 +17,7 @@ cases!(super::Case, "queue":
     an_unknown_thread_is_made_only_if_asked_for,
     the_same_id_twice_adds_one_run,
     reject_changes_nothing,
+    each_question_takes_one_answer,
     interrupt_ends_waiting_runs_and_interrupts_the_active_one,
     rollback_removes_waiting_runs,
     a_run_that_was_rolled_back_leaves_nothing,
@@ -72,6 +73,23 @@ async fn reject_changes_nothing(store: Subject) -> CaseResult {
     holds("it is refused", matches!(refused, Err(RunsError::Busy { run, .. }) if run == first.id))?;
     same("the thread", &thread(&store, "t").await?, &before)?;
     same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![first])
+}
+
+async fn each_question_takes_one_answer(store: Subject) -> CaseResult {
+    let answers = |question: &str, strategy: MultitaskStrategy| {
+        let mut asked = new("t");
+        asked.request.answers.push(question.to_owned());
+        asked.multitask_strategy = strategy;
+        asked
+    };
+    let first = store.create_run(answers("q1", MultitaskStrategy::Enqueue)).await?;
+    let refused = store.create_run(answers("q1", MultitaskStrategy::Enqueue)).await;
+    let is_named = |error: &RunsError| matches!(error, RunsError::Answered { question, run, .. } if question == "q1" && *run == first.id);
+    holds("the second is refused", refused.is_err_and(|error| is_named(&error)))?;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![first])?;
+    store.create_run(answers("q2", MultitaskStrategy::Enqueue)).await?;
+    let last = store.create_run(answers("q1", MultitaskStrategy::Rollback)).await?;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![last])
 }
 
 async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subject) -> CaseResult {
