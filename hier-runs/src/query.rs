@@ -18,6 +18,8 @@ pub struct ThreadQuery {
     pub ids: Option<Vec<String>>,
     /// Metadata that a thread must contain ([`contains`]).
     pub metadata: Map<String, Value>,
+    /// Further metadata that a thread must contain, such as the owner whose threads the caller may read.
+    pub access: Map<String, Value>,
     /// Values that a thread must contain.
     pub values: Map<String, Value>,
     /// The values that threads of certain graphs must contain instead of [`values`](Self::values). The keys are names
@@ -47,6 +49,7 @@ impl Default for ThreadQuery {
         Self {
             ids: None,
             metadata: Map::new(),
+            access: Map::new(),
             values: Map::new(),
             values_by_graph: BTreeMap::new(),
             status: None,
@@ -101,9 +104,11 @@ impl ThreadQuery {
             let wanted = graph.and_then(|graph| self.values_by_graph.get(graph)).unwrap_or(&self.values);
             wanted.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
         };
+        let in_metadata =
+            |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
         self.status.is_none_or(|status| status == thread.status)
             && self.ids.as_ref().map_or(is_listed(thread), |ids| ids.contains(&thread.id))
-            && self.metadata.iter().all(|(key, want)| thread.metadata.get(key).is_some_and(|have| contains(have, want)))
+            && self.metadata.iter().chain(&self.access).all(in_metadata)
             && (self.values.is_empty() || in_values())
     }
 

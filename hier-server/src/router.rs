@@ -11,7 +11,8 @@ use crate::agui;
 use crate::app::App;
 use crate::openapi::{self, RouteDescription};
 use crate::routes::{
-    assistants, batch, cancel, crons, inbox, runs, states, storage, store, streams, system, thread_stream, threads,
+    assistants, batch, cancel, cron_search, crons, inbox, runs, states, storage, store, streams, system, thread_stream,
+    threads,
 };
 use crate::v3::{commands, events, socket};
 
@@ -103,8 +104,8 @@ routes! {
     "Crons" {
         post "/runs/crons" crons::create, "Creates a cron that adds runs repeatedly, each on its own thread.";
         post "/threads/{thread_id}/runs/crons" crons::create_on, "Creates a cron that adds runs to this thread.";
-        post "/runs/crons/search" crons::search, "Lists crons.";
-        post "/runs/crons/count" crons::count, "Counts crons.";
+        post "/runs/crons/search" cron_search::search, "Lists crons.";
+        post "/runs/crons/count" cron_search::count, "Counts crons.";
         get "/runs/crons/{cron_id}" crons::get, "Returns a cron.";
         patch "/runs/crons/{cron_id}" crons::patch, "Changes a cron.";
         delete "/runs/crons/{cron_id}" crons::delete, "Deletes a cron. Its runs stay.";

@@ -287,11 +287,11 @@ pub(crate) async fn delete(
 }
 
 async fn delete_threads(caller: &Caller, assistant: &str) -> ApiResult<()> {
-    let mut metadata = caller.may(Resource::Threads, Action::Delete).await?;
-    metadata.insert("assistant_id".to_owned(), assistant.into());
+    let access = caller.may(Resource::Threads, Action::Delete).await?;
     loop {
         let mut query = ThreadQuery::default();
-        (query.metadata, query.limit, query.with_values) = (metadata.clone(), 100, false);
+        query.metadata.insert("assistant_id".to_owned(), assistant.into());
+        (query.access, query.limit, query.with_values) = (access.clone(), 100, false);
         let threads = caller.app.runs.search_threads(query).await.map_err(refused)?;
         if threads.is_empty() {
             return Ok(());

@@ -1,31 +1,28 @@
 //! Crons, which add runs by a schedule.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, CronQuery, Crons, NewCron};
+use hier_core::runs::{Cron, Crons, NewCron};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::{self, Page, unknown_sort};
 use super::run_plan::{ResponseMode, RunPlan};
-use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
-use crate::body::{JsonBody, OptionalBody, from_value, id};
+use crate::body::{JsonBody, from_value, id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::reserved;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::message_paths::MessagePaths;
-use crate::wire::run::{OnCompletion, RunCreate};
+use crate::wire::run::{Multitask, OnCompletion, RunCreate};
 
 /// Maximum number of crons per user.
 const MOST: usize = 1_000;
@@ -106,7 +103,7 @@ pub(crate) struct CronObject {
     updated_at: String,
 }
 
-fn object(caller: &Caller, cron: &Cron) -> CronObject {
+pub(super) fn object(caller: &Caller, cron: &Cron) -> CronObject {
     let on_run_completed = if cron.temporary { OnCompletion::Delete } else { OnCompletion::Keep };
     CronObject {
         cron_id: cron.id.clone(),
@@ -164,6 +161,10 @@ pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
 async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
     let run = run_of(payload.clone())?;
+    if run.multitask_strategy == Some(Multitask::Inject) {
+        let known = "use `enqueue`, `interrupt`, `rollback` or `reject`";
+        return Err(ApiError::invalid(format!("`multitask_strategy`: a cron cannot `inject`: {known}")));
+    }
     let missing = "`schedule` is missing: write it like `*/5 * * * *`";
     let text = body.schedule.ok_or_else(|| ApiError::invalid(missing))?;
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
@@ -218,6 +219,13 @@ fn check_size(payload: &Value) -> ApiResult<()> {
     )))
 }
 
+/// Refuses a schedule that is never due, such as the 30th of February.
+fn check_due(cron: &Cron) -> ApiResult<()> {
+    let before = if cron.ends.is_some() { " before `end_time`" } else { "" };
+    let never = || ApiError::invalid(format!("`schedule`: `{}` is never due{before}: change it", cron.schedule));
+    cron.next.map(|_| ()).ok_or_else(never)
+}
+
 async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
@@ -227,6 +235,7 @@ async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value)
         return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
     }
     let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
+    check_due(&cron)?;
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
@@ -247,71 +256,6 @@ pub(crate) async fn create_on(
 ) -> ApiResult<Json<CronObject>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
     create_cron(caller, Some(thread.id), payload).await
-}
-
-/// A search for crons.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(rename = "CronSearch")]
-pub(crate) struct CronSearchBody {
-    assistant_id: Option<String>,
-    thread_id: Option<Uuid>,
-    enabled: Option<bool>,
-    metadata: Option<Map<String, Value>>,
-    limit: Option<usize>,
-    offset: Option<usize>,
-    sort_by: Option<String>,
-    sort_order: Option<String>,
-    select: Option<Vec<String>>,
-}
-
-impl CronSearchBody {
-    async fn query(&self, caller: &Caller) -> ApiResult<CronQuery> {
-        let mut query = CronQuery::default();
-        query.metadata = self.metadata.clone().unwrap_or_default();
-        query.metadata.extend(caller.may(Resource::Crons, Action::Search).await?);
-        query.thread = self.thread_id.map(|thread| thread.to_string());
-        query.enabled = self.enabled;
-        if let Some(name) = &self.assistant_id {
-            query.assistant = Some(caller.assistant_or_graph(name).await?.id);
-        }
-        Ok(query)
-    }
-
-    fn sort(&self, found: &mut [Cron]) -> ApiResult<()> {
-        let by: fn(&Cron, &Cron) -> Ordering = match self.sort_by.as_deref().unwrap_or("created_at") {
-            "created_at" => |a, b| a.created.cmp(&b.created),
-            "updated_at" => |a, b| a.updated.cmp(&b.updated),
-            "next_run_date" => |a, b| a.next.cmp(&b.next),
-            "end_time" => |a, b| a.ends.cmp(&b.ends),
-            "cron_id" => |a, b| a.id.cmp(&b.id),
-            "assistant_id" => |a, b| a.assistant.cmp(&b.assistant),
-            "thread_id" => |a, b| a.thread.cmp(&b.thread),
-            other => {
-                let known = "cron_id, assistant_id, thread_id, next_run_date, end_time, created_at or updated_at";
-                return Err(unknown_sort(other, known));
-            }
-        };
-        page::sort(found, by, self.sort_order.as_deref())
-    }
-}
-
-pub(crate) async fn search(
-    caller: Caller,
-    OptionalBody(body): OptionalBody<CronSearchBody>,
-) -> ApiResult<As<Vec<Selected<CronObject>>>> {
-    let page = Page::new(&caller, body.limit, body.offset, 10)?;
-    let query = body.query(&caller).await?;
-    Selected::<CronObject>::check(body.select.as_deref())?;
-    let mut found = Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
-    body.sort(&mut found)?;
-    let found = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(found.map(|cron| Selected::of(&object(&caller, cron), body.select.as_deref())).collect()))
-}
-
-pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<CronSearchBody>) -> ApiResult<Json<usize>> {
-    let query = body.query(&caller).await?;
-    Ok(Json(Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?.len()))
 }
 
 /// Returns the cron. Fails with 404 if it does not exist, or if the caller may not carry out this action on it.
@@ -398,6 +342,8 @@ pub(crate) async fn patch(
         let is_same = (&new.schedule, &new.timezone, new.ends) == (&old.schedule, &old.timezone, old.ends);
         if is_same && new.enabled == old.enabled {
             new.next = old.next;
+        } else if new.enabled {
+            check_due(&new)?;
         }
         if crons.replace(&new).await.map_err(refused)? {
             return Ok(Json(object(&caller, &find(&caller, &cron, Action::Read).await?)));

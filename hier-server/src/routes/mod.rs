@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod assistants;
 pub(crate) mod batch;
 pub(crate) mod cancel;
+pub(crate) mod cron_search;
 pub(crate) mod crons;
 pub(crate) mod disconnect;
 pub(crate) mod inbox;

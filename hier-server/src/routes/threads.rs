@@ -172,11 +172,10 @@ pub(crate) struct ThreadSearchBody {
 
 impl ThreadSearchBody {
     async fn query(&self, caller: &Caller) -> ApiResult<ThreadQuery> {
-        let filter = caller.may(Resource::Threads, Action::Search).await?;
         let mut query = ThreadQuery::default();
+        query.access = caller.may(Resource::Threads, Action::Search).await?;
         query.ids = self.ids.as_ref().map(|ids| ids.iter().map(Uuid::to_string).collect());
         query.metadata = self.metadata.clone().unwrap_or_default();
-        query.metadata.extend(filter);
         query.values = self.values.clone().unwrap_or_default();
         if !query.values.is_empty() {
             // Clients search for values in the form in which they read them, which depends on the graph.

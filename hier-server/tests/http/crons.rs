@@ -106,6 +106,9 @@ async fn errors_of_crons_name_the_field() {
         (with("input", json!({ "zzz": 1 })), "`zzz`"),
         (with("webhook", "http://127.0.0.1/".into()), "`webhook`"),
         (with("assistant_id", Value::Null), "`assistant_id` is missing"),
+        (with("schedule", "0 0 30 2 *".into()), "`schedule`: `0 0 30 2 *` is never due: change it"),
+        (with("end_time", "2020-01-01T00:00:00".into()), "`schedule`: `0 0 1 1 *` is never due before `end_time`"),
+        (with("multitask_strategy", "inject".into()), "`multitask_strategy`: a cron cannot `inject`: use `enqueue`"),
     ] {
         let (status, error) = desk.post("/runs/crons", body).await;
         assert!(

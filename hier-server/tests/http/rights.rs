@@ -314,3 +314,23 @@ async fn unreadable_host_is_refused() {
     }
     desk.stop().await;
 }
+
+/// An access filter narrows a search, and does not replace its criteria.
+#[tokio::test]
+async fn search_for_resources_of_another_user_finds_nothing() {
+    let desk = with_roles().await;
+    thread(&desk, ALICE).await;
+    let cron = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
+    assert_eq!(as_user(&desk, ALICE, Method::POST, "/runs/crons", cron).await.0, 200);
+    let assistant = json!({ "graph_id": "two" });
+    assert_eq!(as_user(&desk, ALICE, Method::POST, "/assistants", assistant).await.0, 200);
+    for path in ["/threads", "/runs/crons", "/assistants"] {
+        for (owner, found) in [("alice", 1), ("bob", 0)] {
+            let wanted = json!({ "metadata": { "owner": owner } });
+            let (_, listed) = as_user(&desk, ALICE, Method::POST, &format!("{path}/search"), wanted.clone()).await;
+            let (_, count) = as_user(&desk, ALICE, Method::POST, &format!("{path}/count"), wanted).await;
+            assert_eq!((listed.as_array().map(Vec::len), &count), (Some(found), &json!(found)), "{path} of {owner}");
+        }
+    }
+    desk.stop().await;
+}

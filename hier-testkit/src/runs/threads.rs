@@ -111,6 +111,16 @@ async fn threads_are_found_by_their_values(store: Subject) -> CaseResult {
     same("by values", &find(&store, |query| query.values = object(json!({ "n": [2] }))).await?, &"b".to_owned())?;
     same("by status", &find(&store, |query| query.status = Some(ThreadStatus::Interrupted)).await?, &"b".to_owned())?;
     same("by id", &find(&store, |query| query.ids = Some(vec!["b".to_owned()])).await?, &"b".to_owned())?;
+    let both = |query: &mut ThreadQuery| {
+        query.metadata = object(json!({ "tags": ["y"] }));
+        query.access = object(json!({ "owner": "ann" }));
+    };
+    same("by metadata and access", &find(&store, both).await?, &"a".to_owned())?;
+    let contradictory = |query: &mut ThreadQuery| {
+        both(query);
+        query.metadata.insert("owner".to_owned(), "bob".into());
+    };
+    same("by another owner", &find(&store, contradictory).await?, &String::new())?;
     let hostile = |query: &mut ThreadQuery| query.metadata = object(json!({ "' or 1=1 --": "x" }));
     same("by a key that contains SQL", &find(&store, hostile).await?, &String::new())?;
     let mut bare = ThreadQuery::default();
