@@ -65,6 +65,8 @@ pub(crate) struct StreamTranslator {
     /// The last state of the root graph that was sent.
     values: Value,
     messages: MessageAssembler,
+    /// The messages of subgraphs that the client does not receive. The mode `events` reports their models.
+    hidden: MessageAssembler,
     /// Messages that were sent in pieces, with their namespaces. After the next state or update, the stream reports
     /// them as complete.
     sent_in_pieces: Vec<(Vec<String>, Value)>,
@@ -80,6 +82,7 @@ impl StreamTranslator {
             subgraphs,
             values: json!({}),
             messages: MessageAssembler::default(),
+            hidden: MessageAssembler::default(),
             sent_in_pieces: Vec::new(),
             runnables: Runnables::default(),
         }
@@ -98,7 +101,6 @@ impl StreamTranslator {
         let namespace = &*row.event.namespace;
         match &row.event.body {
             LogEvent::Message(message) => return self.message(message, namespace),
-            // Clients receive the messages of all graphs, but other events of subgraphs only on request.
             _ if !namespace.is_empty() && !self.subgraphs => return Vec::new(),
             _ => {}
         }
@@ -152,7 +154,7 @@ impl StreamTranslator {
     fn completed(&mut self) -> Vec<SseEvent> {
         let messages = std::mem::take(&mut self.sent_in_pieces);
         let complete = |(namespace, message): (Vec<String>, Value)| {
-            SseEvent::new(named("messages/complete", self.shown(&namespace)), json!([message]))
+            SseEvent::new(named("messages/complete", &namespace), json!([message]))
         };
         messages.into_iter().map(complete).collect()
     }
@@ -183,29 +185,21 @@ impl StreamTranslator {
     fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<SseEvent> {
         let mut events = Vec::new();
         if self.has(ClientMode::Messages) {
-            events.push(SseEvent::new(
-                named("messages/metadata", self.shown(namespace)),
-                json!({ id: { "metadata": metadata } }),
-            ));
-            events.push(SseEvent::new(named("messages/complete", self.shown(namespace)), json!([message])));
+            events.push(SseEvent::new(named("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));
+            events.push(SseEvent::new(named("messages/complete", namespace), json!([message])));
         }
         if self.has(ClientMode::MessagesTuple) {
-            events.push(SseEvent::new(named("messages", self.shown(namespace)), json!([message, metadata])));
+            events.push(SseEvent::new(named("messages", namespace), json!([message, metadata])));
         }
         events
     }
 
-    /// Returns the namespace that the client sees in the events of messages. The namespace is empty if the client does
-    /// not request subgraphs.
-    const fn shown<'a>(&self, namespace: &'a [String]) -> &'a [String] {
-        if self.subgraphs { namespace } else { &[] }
-    }
-
     fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<SseEvent> {
         let metadata = self.message_metadata(&message.node, Some(message.task), message.step, namespace);
-        let shown = self.shown(namespace);
-        let Some(delta) = self.messages.add(message) else { return Vec::new() };
-        let has = |mode| self.modes.contains(&mode);
+        let is_hidden = !namespace.is_empty() && !self.subgraphs;
+        let messages = if is_hidden { &mut self.hidden } else { &mut self.messages };
+        let Some(delta) = messages.add(message) else { return Vec::new() };
+        let has = |mode| self.modes.contains(&mode) && (mode == ClientMode::Events || !is_hidden);
         let mut events = Vec::new();
         // A client that requests both modes reads pieces from `messages` until `events` has announced the model. So the
         // event about the model comes first.
@@ -216,7 +210,7 @@ impl StreamTranslator {
         if has(ClientMode::Messages) {
             if delta.is_first {
                 let about = json!({ &message.id: { "metadata": metadata } });
-                events.push(SseEvent::new(named("messages/metadata", shown), about));
+                events.push(SseEvent::new(named("messages/metadata", namespace), about));
             }
             let (event, message) = match &delta.change {
                 MessageChange::Done(message) if delta.is_first => ("messages/complete", message.clone()),
@@ -226,12 +220,12 @@ impl StreamTranslator {
                 }
                 MessageChange::Grown(_) => ("messages/partial", partial(&delta.sent)),
             };
-            events.push(SseEvent::new(named(event, shown), json!([message])));
+            events.push(SseEvent::new(named(event, namespace), json!([message])));
         }
         if has(ClientMode::MessagesTuple) {
             let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
-                events.push(SseEvent::new(named("messages", shown), json!([chunk, metadata])));
+                events.push(SseEvent::new(named("messages", namespace), json!([chunk, metadata])));
             }
         }
         events

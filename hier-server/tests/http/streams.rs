@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use hier_agents::prelude::*;
 use hier_core::runs::{MemoryRuns, RunQuery, RunStatus, RunStore};
 use hier_core::store::MemoryStore;
+use hier_testkit::ScriptedModel;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -156,6 +158,37 @@ async fn messages_of_models_are_streamed_in_two_forms() {
         said(&received, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
     assert_eq!(partial.last(), Some(&"Hello there friend"));
     assert!(partial.windows(2).all(|two| two[1].starts_with(two[0])), "{partial:?}");
+    desk.stop().await;
+}
+
+graph! { Answers<MessagesState> = Agent {} }
+
+graph! { Around<MessagesState, BaseContext> = Graph { nodes: [inner = Answers], edges: [START >> inner >> END] } }
+
+/// Without the messages of a subgraph, the client receives those that the subgraph returns to the root graph.
+#[tokio::test]
+async fn messages_of_subgraphs_are_streamed_on_request() {
+    let model = ScriptedModel::reacting(|_| Message::assistant("Hello"));
+    let desk = open(server().graph("around", Around::compile(), BaseContext::new(model))).await;
+    let run = async |mode: &str, subgraphs: bool| {
+        let mut body = input("around", &json!(mode));
+        body["input"] = json!({ "messages": [{ "role": "user", "content": "hi" }] });
+        body["stream_subgraphs"] = subgraphs.into();
+        desk.stream(&desk.thread().await, body).await
+    };
+    let received = run("messages-tuple", false).await;
+    assert_eq!(names(&received), ["metadata", "messages"]);
+    let message = &received[1].data;
+    assert_eq!((&message[0]["type"], &message[0]["content"]), (&json!("ai"), &json!("Hello")), "{message}");
+    assert_eq!(message[1]["langgraph_node"], "inner", "{message}");
+    assert_eq!(names(&run("messages", false).await), ["metadata", "messages/metadata", "messages/complete"]);
+    let received = run("messages-tuple", true).await;
+    let pieces = received.iter().filter(|received| received.event.starts_with("messages|inner:"));
+    let text: String = pieces.filter_map(|received| received.data[0]["content"].as_str()).collect();
+    assert_eq!(text, "Hello", "{received:?}");
+    // The mode `events` reports the models of all graphs.
+    let received = run("events", false).await;
+    assert!(said(&received, "events").iter().any(|event| event["event"] == "on_chat_model_stream"), "{received:?}");
     desk.stop().await;
 }
 
