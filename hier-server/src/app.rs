@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains};
+use hier_core::runs::{
+    Assistant, Assistants, NewAssistant, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains,
+};
 use hier_core::store::Store;
 use hier_worker::Handle;
 use serde_json::{Map, Value};
@@ -55,6 +58,18 @@ impl App {
         self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
     }
 
+    /// Creates the default assistant of a graph. Returns false if an assistant with its id exists.
+    pub(crate) async fn create_default_assistant(&self, graph: &str) -> Result<bool, RunsError> {
+        let Some(served) = self.graphs.get(graph) else { return Ok(false) };
+        let mut new = NewAssistant::new(system_assistant(graph).to_string(), graph);
+        new.name = Some(served.graph.spec().name.to_string());
+        new.metadata.insert(CREATED_BY.to_owned(), SYSTEM.into());
+        match Assistants::of(&*self.runs).create(new).await {
+            Err(error) if already_exists(&error) => Ok(false),
+            made => made.map(|_| true),
+        }
+    }
+
     /// Adds a run. If the worker of this process has a free slot, it starts the run at once.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
         match self.worker.get() {
@@ -83,13 +98,13 @@ impl App {
         }
     }
 
-    pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> Option<Run> {
-        self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
+    pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> ApiResult<Option<Run>> {
+        Ok(self.runs.run(id).await.map_err(refused)?.filter(|run| run.thread == thread))
     }
 
     /// Reads a run again. Returns `None` if the run was deleted. A later run with the same id is another run.
-    pub(crate) async fn same_run(&self, run: &Run) -> Option<Run> {
-        self.run_of(&run.thread, run.id).await.filter(|now| now.number == run.number)
+    pub(crate) async fn same_run(&self, run: &Run) -> ApiResult<Option<Run>> {
+        Ok(self.run_of(&run.thread, run.id).await?.filter(|now| now.number == run.number))
     }
 
     pub(crate) fn graph(&self, name: &str) -> ApiResult<&ServedGraph> {
@@ -192,7 +207,15 @@ impl Caller {
 
     pub(crate) async fn assistant_or_graph(&self, name: &str) -> ApiResult<Assistant> {
         if self.app.graphs.contains_key(name) {
-            return self.assistant(&system_assistant(name).to_string(), Action::Read).await;
+            let id = system_assistant(name).to_string();
+            return match self.assistant(&id, Action::Read).await {
+                // A caller with the right to do so has deleted it.
+                Err(error) if error.status == StatusCode::NOT_FOUND => {
+                    self.app.create_default_assistant(name).await.map_err(refused)?;
+                    self.assistant(&id, Action::Read).await
+                }
+                found => found,
+            };
         }
         if Uuid::try_parse(name).is_err() {
             let known: Vec<&str> = self.app.graphs.keys().map(String::as_str).collect();
@@ -203,7 +226,7 @@ impl Caller {
             )));
         }
         match self.assistant(name, Action::Read).await {
-            Err(error) if error.status == axum::http::StatusCode::NOT_FOUND => {
+            Err(error) if error.status == StatusCode::NOT_FOUND => {
                 Err(ApiError::not_found("Thread or assistant not found."))
             }
             found => found,

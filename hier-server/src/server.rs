@@ -8,13 +8,13 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner, SecretChannel};
-use hier_core::runs::{Assistant, Assistants, NewAssistant, RunStore};
+use hier_core::runs::{Assistant, Assistants, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, CREATED_BY, SYSTEM, already_exists, system_assistant};
+use crate::app::{App, CREATED_BY, SYSTEM, system_assistant};
 use crate::auth::{Auth, NoAuth};
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
@@ -376,32 +376,22 @@ impl Server {
 /// Creates the default assistant of each graph. Replaces a user's assistant that has the same id.
 async fn create_assistants(app: &App) -> Result<(), ServerError> {
     let assistants = Assistants::of(&*app.runs);
-    for (name, served) in &app.graphs {
-        let mut new = NewAssistant::new(system_assistant(name).to_string(), name.clone());
-        new.name = Some(served.graph.spec().name.to_string());
-        new.metadata.insert(CREATED_BY.to_owned(), SYSTEM.into());
-        match assistants.create(new.clone()).await {
-            Err(error) if already_exists(&error) => {}
-            made => {
-                made?;
-                continue;
-            }
+    for name in app.graphs.keys() {
+        if app.create_default_assistant(name).await? {
+            continue;
         }
+        let id = system_assistant(name).to_string();
         let is_ours = |found: &Assistant| found.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM);
-        if assistants.get(&new.id).await?.as_ref().is_none_or(is_ours) {
+        if assistants.get(&id).await?.as_ref().is_none_or(is_ours) {
             continue;
         }
         tracing::warn!(
-            assistant = new.id,
+            assistant = id,
             graph = name,
             "deleted an assistant of a user, because its id belongs to a graph of this server"
         );
-        assistants.delete(&new.id).await?;
-        match assistants.create(new).await {
-            // Another server created it first.
-            Err(error) if already_exists(&error) => {}
-            made => drop(made?),
-        }
+        assistants.delete(&id).await?;
+        app.create_default_assistant(name).await?;
     }
     Ok(())
 }

@@ -113,7 +113,14 @@ impl SseSource for AguiStream {
 
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
         let is_end = matches!(row.event.body, LogEvent::End { .. });
-        let ended = if is_end { self.app.same_run(&self.run).await } else { None };
+        let ended = if is_end { self.app.same_run(&self.run).await } else { Ok(None) };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.end(SourceEnd::Failed(error), frames);
+                return ControlFlow::Break(());
+            }
+        };
         frames.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
         if !is_end {
             return ControlFlow::Continue(());

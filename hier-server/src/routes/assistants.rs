@@ -250,6 +250,12 @@ pub(crate) async fn patch(
     let old = caller.assistant(&assistant, Action::Update).await?;
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
+        if *graph != old.graph && caller.app.is_system(&old.id) {
+            return Err(ApiError::invalid(format!(
+                "`graph_id`: {} is the default assistant of graph `{}`: create another assistant of graph `{graph}`",
+                old.id, old.graph
+            )));
+        }
     }
     check_config(body.config.as_ref())?;
     check_metadata(body.metadata.as_ref(), caller.app.is_system(&old.id))?;

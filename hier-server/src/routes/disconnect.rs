@@ -32,10 +32,13 @@ impl Drop for DisconnectGuard {
         let app = self.app.clone();
         tokio::spawn(async move {
             // A later run may have the same id.
-            if app.same_run(&run).await.is_none_or(|now| !now.status.is_live()) {
-                return;
-            }
-            if let Err(error) = app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await {
+            let cancelled = match app.same_run(&run).await {
+                Ok(Some(now)) if now.status.is_live() => {
+                    app.runs.cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await.map(drop).map_err(refused)
+                }
+                found => found.map(drop),
+            };
+            if let Err(error) = cancelled {
                 tracing::warn!(%error, run = %run.id, "failed to cancel a run after its client disconnected: the run continues");
             }
         });

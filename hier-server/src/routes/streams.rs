@@ -155,7 +155,11 @@ impl SseSource for RunStream {
     type Item = EventRow;
 
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
-        self.tail.next().await
+        let next = self.tail.next().await?;
+        if next.is_none() && self.app.same_run(&self.run).await?.is_none() {
+            return Err(ApiError::not_found("the run was deleted, so the rest of its events is missing"));
+        }
+        Ok(next)
     }
 
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
@@ -165,9 +169,13 @@ impl SseSource for RunStream {
             return ControlFlow::Continue(());
         }
         // Clients read the status of the run when the stream ends. The status is stored together with the last event.
-        if let Some(run) = self.app.same_run(&self.run).await {
-            let events = self.translator.end(&run);
-            self.push_events(row.number, events, frames);
+        match self.app.same_run(&self.run).await {
+            Ok(Some(run)) => {
+                let events = self.translator.end(&run);
+                self.push_events(row.number, events, frames);
+            }
+            Ok(None) => {}
+            Err(error) => self.end(SourceEnd::Failed(error), frames),
         }
         self.guard.disarm();
         ControlFlow::Break(())

@@ -78,7 +78,9 @@ impl SseSource for ThreadStream {
     }
 
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
-        for (part, SseEvent { event, data }) in self.events(&row).await.into_iter().enumerate() {
+        // After an error, the client reconnects.
+        let Ok(events) = self.events(&row).await else { return ControlFlow::Break(()) };
+        for (part, SseEvent { event, data }) in events.into_iter().enumerate() {
             let position = EventPosition(row.number, part.saturating_add(1));
             if position > self.after {
                 frames.push_back(frame(&event, &data, Some(&position.id())));
@@ -89,20 +91,20 @@ impl SseSource for ThreadStream {
 }
 
 impl ThreadStream {
-    async fn events(&mut self, row: &EventRow) -> Vec<SseEvent> {
+    async fn events(&mut self, row: &EventRow) -> ApiResult<Vec<SseEvent>> {
         let Some(run) = row.event.run else {
             let is_wanted = self.kinds.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
             let update = is_wanted.then(|| SseEvent::new(row.event.mode(), row.event.body.data()));
-            return update.into_iter().collect();
+            return Ok(update.into_iter().collect());
         };
         if !self.runs.contains_key(&run) {
-            let Some(found) = self.app.run_of(&self.thread, run).await else { return Vec::new() };
+            let Some(found) = self.app.run_of(&self.thread, run).await? else { return Ok(Vec::new()) };
             let message_paths = self.app.message_paths(&found.graph);
             let options = found.request.options.clone();
             let translator = StreamTranslator::new(found, message_paths, options.stream_mode, options.stream_subgraphs);
             self.runs.insert(run, translator);
         }
-        let Some(translator) = self.runs.get_mut(&run) else { return Vec::new() };
+        let Some(translator) = self.runs.get_mut(&run) else { return Ok(Vec::new()) };
         let mut events = translator.event(row);
         let is_wanted = self.kinds.runs || (self.kinds.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
         if !is_wanted {
@@ -110,7 +112,7 @@ impl ThreadStream {
         }
         if matches!(row.event.body, LogEvent::End { .. }) {
             if self.kinds.runs
-                && let Some(run) = self.app.run_of(&self.thread, run).await
+                && let Some(run) = self.app.run_of(&self.thread, run).await?
             {
                 events.extend(translator.end(&run));
             }
@@ -119,7 +121,7 @@ impl ThreadStream {
             }
             self.runs.remove(&run);
         }
-        events
+        Ok(events)
     }
 }
 

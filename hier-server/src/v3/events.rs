@@ -82,7 +82,7 @@ impl Events {
                 self.taken = tail.next().await?;
             }
             let Some(row) = self.taken.clone() else { return Ok(None) };
-            self.translate(&row).await;
+            self.translate(&row).await?;
             // Cleared last: if this future is dropped while it waits, the row is translated again.
             self.taken = None;
         }
@@ -96,13 +96,13 @@ impl Events {
         is_held.then(|| HOLD.saturating_sub(Duration::from_millis(millis(SystemTime::now()).saturating_sub(event.at))))
     }
 
-    async fn translate(&mut self, row: &EventRow) {
-        let Some(run) = row.event.run else { return };
+    async fn translate(&mut self, row: &EventRow) -> ApiResult<()> {
+        let Some(run) = row.event.run else { return Ok(()) };
         let is_end = matches!(row.event.body, LogEvent::End { .. });
         let is_known = self.graphs.contains_key(&run);
         // The row is read at the first and at the last event of a run. The events of a deleted run are sent without its
         // row.
-        let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await } else { None };
+        let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await? } else { None };
         if let Some(found) = found.as_ref().filter(|_| !is_known) {
             self.graphs.insert(run, found.graph.clone());
         }
@@ -110,6 +110,7 @@ impl Events {
         let app = &self.app;
         let events = self.translator.event(row, found.as_ref(), || (graph.clone(), app.message_paths(&graph)));
         self.ready.extend(events.into_iter().filter(|event| event.seq > self.since));
+        Ok(())
     }
 }
 

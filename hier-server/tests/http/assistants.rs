@@ -45,6 +45,22 @@ async fn assistants_have_versions() {
     desk.stop().await;
 }
 
+#[tokio::test]
+async fn default_assistant_stays_with_its_graph() {
+    let desk = desk().await;
+    let path = "/assistants/4499204c-8eda-5495-a842-3696dc7527c7";
+    let (status, error) = desk.ask(Method::PATCH, path, json!({ "graph_id": "hitl" })).await;
+    assert!(status == 422 && error.to_string().contains("`graph_id`"), "{status} {error}");
+    let change = json!({ "graph_id": "two", "description": "adds", "config": { "recursion_limit": 9 } });
+    assert_eq!(desk.ask(Method::PATCH, path, change).await.1["version"], 2);
+    assert_eq!(desk.ask(Method::DELETE, path, json!(null)).await.0, 204);
+    // Runs that name only their graph need it.
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(desk.post("/runs/wait", run).await.1["n"], 4.0);
+    assert_eq!(desk.get(path).await.1["version"], 1);
+    desk.stop().await;
+}
+
 /// `config.configurable` and `context` are one value. A change of one part keeps the others.
 #[tokio::test]
 async fn change_of_a_configuration_keeps_its_other_parts() {

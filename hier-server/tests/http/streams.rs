@@ -287,6 +287,21 @@ async fn run_is_cancelled_on_disconnect_if_requested() {
     desk.stop().await;
 }
 
+#[tokio::test]
+async fn stream_of_a_deleted_run_ends_with_an_error() {
+    let desk = desk().await;
+    let thread = desk.thread().await;
+    let body = json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values" });
+    let (mut text, path) = (String::new(), format!("/threads/{thread}"));
+    let mut answer = desk.send(Method::POST, &format!("{path}/runs/stream"), &body).await;
+    desk.until(&mut answer, &mut text, |received| received.len() > 2).await;
+    assert_eq!(desk.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+    text.push_str(&answer.text().await.expect("the rest of the answer"));
+    let last = parse(&text).pop().expect("an event");
+    assert!(last.event == "error" && last.data.to_string().contains("the run was deleted"), "{last:?}");
+    desk.stop().await;
+}
+
 /// A restart cancelled the streamed runs that say `cancel`, as if their clients had gone.
 #[tokio::test]
 async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
