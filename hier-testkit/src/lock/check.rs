@@ -5,7 +5,8 @@ use std::fmt;
 
 use hier_core::checkpoint::{Checkpointer, SaverError, ThreadInfo};
 
-use super::compare::{Finding, compare};
+use super::alternatives::rewritten;
+use super::compare::{Finding, compare_rewritten};
 use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
@@ -124,7 +125,11 @@ impl LockFinding {
 impl LockReport {
     /// Compares two locks, without a database.
     pub fn new(old: &Lock, new: &Lock) -> Self {
-        let findings = compare(old, new).into_iter().map(LockFinding::new).collect();
+        Self::of_rewritten(&rewritten(old), &rewritten(new))
+    }
+
+    fn of_rewritten(old: &Lock, new: &Lock) -> Self {
+        let findings = compare_rewritten(old, new).into_iter().map(LockFinding::new).collect();
         Self { findings, threads: None, unread: unread(new) }
     }
 
@@ -137,7 +142,8 @@ impl LockReport {
     /// Fails if the saver cannot list threads. If the saver cannot read a single thread, the report contains its error
     /// in [`ThreadTotals::unreadable`].
     pub async fn with_threads(old: &Lock, new: &Lock, saver: &dyn Checkpointer) -> Result<Self, SaverError> {
-        let mut report = Self::new(old, new);
+        let (old, new) = (&rewritten(old), &rewritten(new));
+        let mut report = Self::of_rewritten(old, new);
         let mut totals = ThreadTotals::default();
         let deploy = Deploy { old, new, protects_values: saver.capabilities().protects_values };
         for info in saver.admin()?.threads(None).await? {

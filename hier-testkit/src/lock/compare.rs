@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use hier_core::channel::{ChannelSpec, Kind};
 use hier_core::checkpoint::delta::{self, Rule};
 
+use super::alternatives::rewritten;
 use super::change::{Change, Verdict, kind_word};
 use super::covers::covers;
 use super::model::{GraphPath, Lock, LockedChannel, LockedGraph, LockedInner, LockedNode};
@@ -29,6 +30,11 @@ impl Finding {
 /// Returns the changes from the lock of the deployed program to the lock of a new program. Changes that break threads
 /// come first.
 pub fn compare(old: &Lock, new: &Lock) -> Vec<Finding> {
+    compare_rewritten(&rewritten(old), &rewritten(new))
+}
+
+/// Like [`compare`], for locks with rewritten schemas.
+pub(super) fn compare_rewritten(old: &Lock, new: &Lock) -> Vec<Finding> {
     let mut comparison = Comparison { old, new, findings: BTreeSet::new() };
     comparison.roots();
     let mut findings: Vec<Finding> = comparison.findings.into_iter().collect();

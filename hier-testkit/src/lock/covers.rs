@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema::{ANYTHING, Typed, inside, integer};
+use super::schema::{ANYTHING, SIGNED, Typed, UNSIGNED, inside, integer};
 
 /// The reason why a type does not accept a value, with the place in the value.
 pub(super) type Misfit = String;
@@ -45,44 +45,28 @@ impl Comparison {
         if let Some(constants) = old.constants() {
             return constants.into_iter().try_for_each(|value| fits(new, value, place));
         }
-        if let Some(branches) = new.branches() {
-            let kinds = old.kinds().unwrap_or_default();
-            if kinds.len() > 1 {
-                return kinds.into_iter().try_for_each(|kind| self.some_branch(old, Some(kind), &branches, place));
-            }
-            return self.some_branch(old, None, &branches, place);
+        match old.kinds() {
+            Some(kinds) => kinds.into_iter().try_for_each(|kind| self.kind(old, new, kind, place)),
+            None if old.schema == new.schema => Ok(()),
+            None => misfit(place, "has another type"),
         }
-        if let Some(all) = new.list("allOf") {
-            all.collect::<Vec<_>>().into_iter().try_for_each(|part| self.covers(old, part, place))?;
-        }
-        if new.constants().is_some() {
-            return misfit(place, "accepts fewer values");
-        }
-        let Some(kinds) = old.kinds() else {
-            return if old.schema == new.schema { Ok(()) } else { misfit(place, "has another type") };
-        };
-        kinds.into_iter().try_for_each(|kind| self.of_kind(old, new, kind, place))
     }
 
-    fn some_branch(
-        &mut self,
-        old: Typed<'_>,
-        kind: Option<&str>,
-        branches: &[Typed<'_>],
-        place: &str,
-    ) -> Result<(), Misfit> {
-        let mut first = None;
-        for branch in branches {
-            let compared = match kind {
-                Some(kind) => self.of_kind(old, branch.resolved(), kind, place),
-                None => self.covers(old, *branch, place),
-            };
-            match compared {
-                Ok(()) => return Ok(()),
-                Err(reason) => _ = first.get_or_insert(reason),
-            }
+    /// Checks that `new` accepts the values of `old` that have this JSON type.
+    fn kind(&mut self, old: Typed<'_>, new: Typed<'_>, kind: &str, place: &str) -> Result<(), Misfit> {
+        let new = new.resolved();
+        if accepts_all(new) {
+            return Ok(());
         }
-        Err(first.unwrap_or_else(|| "accepts no value".to_owned()))
+        if let Some(branches) = new.branches() {
+            return any(branches, |branch| self.kind(old, branch, kind, place));
+        }
+        match new.constants() {
+            Some(constants) if kind == "null" && constants.contains(&&Value::Null) => Ok(()),
+            Some(_) => misfit(place, "accepts fewer values"),
+            None if *new.schema == Value::Bool(false) => misfit(place, "is stored, and the type rejects it"),
+            None => self.of_kind(old, new, kind, place),
+        }
     }
 
     /// Compares the values of one JSON type.
@@ -127,13 +111,20 @@ impl Comparison {
             }
             self.covers(field, others, &inside(place, name))?;
         }
-        match old.others() {
-            Some(stored) => self.covers(stored, others, &format!("{place}.*")),
-            None if old.get("properties").is_none() && old.get("patternProperties") != new.get("patternProperties") => {
-                misfit(place, "has other keys")
-            }
-            None => Ok(()),
+        for (keys, schema) in old.patterns() {
+            let wider = (keys == UNSIGNED).then_some(SIGNED).and_then(|keys| new.field("patternProperties", keys));
+            let values = new.field("patternProperties", keys).or(wider).unwrap_or(others);
+            self.covers(schema, values, &format!("{place}.*"))?;
         }
+        let stored = match old.others() {
+            // An object with any fields.
+            None if old.get("properties").is_none() && old.patterns().next().is_none() => {
+                Typed { schema: &ANYTHING, ..old }
+            }
+            None => return Ok(()),
+            Some(stored) => stored,
+        };
+        self.covers(stored, others, &format!("{place}.*"))
     }
 
     fn arrays(&mut self, old: Typed<'_>, new: Typed<'_>, place: &str) -> Result<(), Misfit> {
@@ -157,6 +148,13 @@ impl Comparison {
         let most = new.length("maxItems").is_some_and(|most| old.length("maxItems").is_none_or(|old| old > most));
         if least || most { misfit(place, "may have a number of items that the type rejects") } else { Ok(()) }
     }
+}
+
+/// Checks that one of the branches fits. Returns the reason of the first branch otherwise.
+fn any<'a>(branches: Vec<Typed<'a>>, mut fits: impl FnMut(Typed<'a>) -> Result<(), Misfit>) -> Result<(), Misfit> {
+    let mut reasons = branches.into_iter().map(|branch| fits(branch));
+    let first = reasons.next().unwrap_or_else(|| Err("accepts no value".to_owned()));
+    if first.is_ok() || reasons.any(|fit| fit.is_ok()) { Ok(()) } else { first }
 }
 
 fn tuple(schema: Typed<'_>) -> Option<Vec<Typed<'_>>> {
@@ -192,12 +190,10 @@ pub(super) fn fits(new: Typed<'_>, value: &Value, place: &str) -> Result<(), Mis
         return Ok(());
     }
     if let Some(branches) = new.branches() {
-        let mut reasons = branches.into_iter().map(|branch| fits(branch, value, place));
-        let first = reasons.next().unwrap_or(Ok(()));
-        return if first.is_ok() || reasons.any(|fit| fit.is_ok()) { Ok(()) } else { first };
+        return any(branches, |branch| fits(branch, value, place));
     }
-    for part in new.list("allOf").into_iter().flatten() {
-        fits(part, value, place)?;
+    if *new.schema == Value::Bool(false) {
+        return misfit(place, "is stored, and the type rejects it");
     }
     if let Some(constants) = new.constants() {
         return if constants.contains(&value) {
@@ -216,7 +212,7 @@ pub(super) fn fits(new: Typed<'_>, value: &Value, place: &str) -> Result<(), Mis
             if let Some(missing) = new.required().find(|name| !fields.contains_key(*name)) {
                 return misfit(&inside(place, missing), "is required, and the stored value does not have it");
             }
-            fields.iter().try_for_each(|(name, value)| match new.field("properties", name).or_else(|| new.others()) {
+            fields.iter().try_for_each(|(name, value)| match new.field_named(name) {
                 Some(field) => fits(field, value, &inside(place, name)),
                 None => Ok(()),
             })

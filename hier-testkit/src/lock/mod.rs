@@ -8,6 +8,7 @@
 //! program cannot resume the thread, loses its work or ends it differently. [`LockReport`] also counts the threads of a
 //! database that each change breaks.
 
+mod alternatives;
 mod change;
 mod check;
 mod compare;

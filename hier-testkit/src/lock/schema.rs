@@ -8,6 +8,11 @@ use serde_json::{Map, Value};
 /// The schema that accepts every value.
 pub(super) static ANYTHING: Value = Value::Bool(true);
 
+/// The pattern of keys that are unsigned integers.
+pub(super) const UNSIGNED: &str = r"^\d+$";
+/// The pattern of keys that are integers.
+pub(super) const SIGNED: &str = r"^-?\d+$";
+
 /// The definitions of named types.
 pub(super) type Types = Map<String, Value>;
 
@@ -71,8 +76,7 @@ impl<'a> Typed<'a> {
                 [only] if at.schema.as_object().is_some_and(|object| object.len() == 1) => Some(only),
                 _ => None,
             });
-            let name = at.get("$ref").and_then(Value::as_str).map(|name| name.trim_start_matches("#/$defs/"));
-            match name.map(|name| at.types.get(name)).or(single.map(Some)) {
+            match named(at.schema).map(|name| at.types.get(name)).or(single.map(Some)) {
                 Some(schema) => at = at.at(schema.unwrap_or(&ANYTHING)),
                 None => return at,
             }
@@ -108,6 +112,23 @@ impl<'a> Typed<'a> {
     /// Returns the schema of the fields that are not listed, or `None` if the type does not restrict them.
     pub(super) fn others(self) -> Option<Self> {
         self.get("additionalProperties").filter(|schema| **schema != ANYTHING).map(|schema| self.at(schema))
+    }
+
+    /// Returns the patterns of keys that are not listed, and the schemas of their values.
+    pub(super) fn patterns(self) -> impl Iterator<Item = (&'a str, Self)> {
+        let patterns = self.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
+        patterns.map(move |(keys, schema)| (keys.as_str(), self.at(schema)))
+    }
+
+    /// Returns the schema of a field, or `None` if the type does not restrict it.
+    pub(super) fn field_named(self, name: &str) -> Option<Self> {
+        let matches = |keys: &str| match keys {
+            UNSIGNED => name.parse::<u128>().is_ok(),
+            SIGNED => name.parse::<i128>().is_ok(),
+            _ => true,
+        };
+        let by_pattern = || self.patterns().find(|(keys, _)| matches(keys)).map(|(_, schema)| schema);
+        self.field("properties", name).or_else(by_pattern).or_else(|| self.others())
     }
 
     /// Returns the JSON types that the schema names, or `None` if the schema does not name types.
@@ -148,6 +169,11 @@ impl<'a> Typed<'a> {
     pub(super) fn length(self, key: &str) -> Option<u64> {
         self.get(key).and_then(Value::as_u64)
     }
+}
+
+/// Returns the name of the type to which a schema refers.
+pub(super) fn named(schema: &Value) -> Option<&str> {
+    schema.get("$ref").and_then(Value::as_str).map(|name| name.trim_start_matches("#/$defs/"))
 }
 
 /// Reads an integer. An integer of more than 64 bits is stored as text.

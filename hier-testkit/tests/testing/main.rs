@@ -2,3 +2,4 @@
 
 mod replay;
 mod session;
+mod types;
