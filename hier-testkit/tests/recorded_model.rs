@@ -138,3 +138,19 @@ async fn replay_reports_costs_if_all_answers_have_them() {
     model.chat(ask(&["b"])).await.unwrap();
     assert!(!RecordedModel::replay(&tape.0).unwrap().reports_cost());
 }
+
+/// Editors may remove the line break at the end of a file.
+#[tokio::test]
+async fn recording_without_a_last_line_break_is_completed() {
+    let tape = Tape::new("break");
+    RecordedModel::record(script(&[Message::assistant("1")]), &tape.0).unwrap().chat(ask(&["one"])).await.unwrap();
+    let text = std::fs::read_to_string(&tape.0).unwrap();
+    std::fs::write(&tape.0, text.trim_end()).unwrap();
+    let model = RecordedModel::complete(script(&[Message::assistant("2")]), &tape.0).unwrap();
+    model.chat(ask(&["two"])).await.unwrap();
+    let replay = RecordedModel::replay(&tape.0).unwrap();
+    for (question, reply) in [("one", "1"), ("two", "2")] {
+        assert_eq!(replay.chat(ask(&[question])).await.unwrap().text(), reply);
+    }
+    assert_eq!(std::fs::read_to_string(&tape.0).unwrap().lines().count(), 2);
+}

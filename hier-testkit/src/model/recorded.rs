@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,8 +76,10 @@ impl RecordedModel {
     /// appended to the file. Creates a missing file.
     pub fn complete(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
-        let file = File::options().create(true).append(true).open(path).map_err(|error| unusable(path, &error))?;
+        let mut file =
+            File::options().create(true).read(true).append(true).open(path).map_err(|error| unusable(path, &error))?;
         let Self(shared) = Self::replay(path)?;
+        end_last_line(&mut file).map_err(|error| unusable(path, &error))?;
         let recording = std::mem::take(&mut *shared.recording());
         Ok(Self::make(path, Some(model), recording, Some(file)))
     }
@@ -134,6 +136,17 @@ impl RecordingState {
         self.recording().add(line);
         Ok(())
     }
+}
+
+/// Adds the line break at the end of a file, which editors may remove.
+fn end_last_line(file: &mut File) -> io::Result<()> {
+    if file.metadata()?.len() == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 enum Lookup {
