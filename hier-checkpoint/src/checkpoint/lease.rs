@@ -103,7 +103,7 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     }
     let begin: String = name.chars().take(40).collect();
     Err(SaverError::Invalid(format!(
-        "the name of thread `{begin}…` has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"
+        "the name of thread `{begin}…` has {bytes} bytes: give one of at most {LONGEST_NAME} (U+0000 and U+0001 count twice)"
     )))
 }
 

@@ -2,10 +2,10 @@
 /// length. The reason for the limit is Postgres, whose index entries have at most 2,704 bytes.
 pub const LONGEST_NAME: usize = 2_500;
 
-/// Returns the number of bytes that a name occupies. NUL and backslash count twice, because Postgres stores them
-/// escaped.
+/// Returns the number of bytes that a name occupies. The characters U+0000 and U+0001 count twice, because Postgres
+/// stores them escaped.
 pub fn name_bytes(name: &str) -> usize {
-    name.len() + name.bytes().filter(|byte| matches!(byte, b'\0' | b'\\')).count()
+    name.len() + name.bytes().filter(|byte| *byte <= 1).count()
 }
 
 /// The maximum size of a thread's inbox in bytes. The size includes the messages that a run has removed, as long as

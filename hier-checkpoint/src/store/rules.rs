@@ -36,7 +36,7 @@ fn check_length(what: &str, bytes: usize) -> Result<(), StoreError> {
     if bytes <= LONGEST_NAME {
         return Ok(());
     }
-    invalid(format!("{what} has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"))
+    invalid(format!("{what} has {bytes} bytes: give one of at most {LONGEST_NAME} (U+0000 and U+0001 count twice)"))
 }
 
 pub(super) fn check_labels(labels: &[String]) -> Result<(), StoreError> {

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Encodes a text without NUL. [`unescape`] is the inverse.
+/// Encodes a text without NUL. Keeps the order of texts. [`unescape`] is the inverse.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
-    if text.contains(['\0', '\\']) {
-        Cow::Owned(text.replace('\\', "\\\\").replace('\0', "\\0"))
+    if text.contains(['\0', '\u{1}']) {
+        Cow::Owned(text.replace('\u{1}', "\u{1}\u{2}").replace('\0', "\u{1}\u{1}"))
     } else {
         Cow::Borrowed(text)
     }
 }
 
 pub(crate) fn unescape(text: &str) -> Arc<str> {
-    if !text.contains('\\') {
+    if !text.contains('\u{1}') {
         return text.into();
     }
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(letter) = rest.next() {
-        if letter == '\\' && rest.next() == Some('0') {
+        if letter == '\u{1}' && rest.next() == Some('\u{1}') {
             plain.push('\0');
         } else {
             plain.push(letter);
@@ -55,11 +55,14 @@ mod tests {
     }
 
     #[test]
-    fn every_text_round_trips() {
-        for text in ["", "plain", "\0", "\\", "\\0", "\\\0", "\0\\0\\\\\0", "a\\b\0c", "\\\\"] {
+    fn every_text_round_trips_and_keeps_its_place() {
+        let sorted =
+            ["", "\0", "\0\0", "\0\u{1}", "\u{1}", "\u{1}\0", "\u{1}\u{1}", "\u{2}", "a", "a\0b", "a\u{1}", "a\u{2}"];
+        for text in sorted {
             let escaped = escape(text);
             assert!(!escaped.contains('\0'), "{text:?}");
             assert_eq!(&*unescape(&escaped), text);
         }
+        assert!(sorted.map(escape).is_sorted());
     }
 }

@@ -96,18 +96,18 @@ async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
 }
 
 async fn background_threads_are_deleted_with_their_thread(saver: Subject) -> CaseResult {
-    // The name contains a backslash, because databases may escape names.
-    let inner = background::thread_of("t\\", "a-1");
+    // The name ends with a character that a database may escape.
+    let inner = background::thread_of("t\u{1}", "a-1");
     let nested = background::thread_of(&inner, "b-1");
-    let other = background::thread_of("t\\2", "a-1");
-    let kept = ["t", "t/background/a-1", "t\\/background", "t\\/background0", &other];
+    let other = background::thread_of("t\u{1}2", "a-1");
+    let kept = ["t", "t/background/a-1", "t\u{1}/background", "t\u{1}/background0", &other];
     let mut running = Vec::new();
-    for thread in kept.into_iter().chain(["t\\", &inner, &nested]) {
+    for thread in kept.into_iter().chain(["t\u{1}", &inner, &nested]) {
         let (lease, mut branch) = (claim(&saver, thread).await?, Branch::root());
         saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
         running.push((lease, branch));
     }
-    saver.delete_thread("t\\").await?;
+    saver.delete_thread("t\u{1}").await?;
     for (lease, mut branch) in running.split_off(kept.len()) {
         superseded("the next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
         same("the latest", &saver.get(&lease.thread, "", None).await?, &None)?;

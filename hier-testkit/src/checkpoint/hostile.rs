@@ -19,7 +19,7 @@ cases!(super::Case, "hostile":
     empty_names_of_threads,
 );
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 18] = [
     "'; drop table checkpoints; --",
     "\" or 1=1 --",
     "' or '1'='1",
@@ -29,6 +29,8 @@ const NAMES: [&str; 16] = [
     "\\0",
     "nul\0inside",
     "\0",
+    "\u{1}",
+    "\u{1}\u{1}",
     "line\nbreak\ttab\r",
     "../../etc/passwd",
     "$1",
@@ -175,8 +177,8 @@ async fn many_channels(saver: Subject) -> CaseResult {
 }
 
 async fn names_that_are_too_long(saver: Subject) -> CaseResult {
-    // Some databases escape a backslash, which doubles its length.
-    let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
+    // Some databases escape this character, which doubles its length.
+    let longest = ["x".repeat(LONGEST_NAME), "\u{1}".repeat(LONGEST_NAME / 2)];
     for name in &longest {
         let lease = claim(&saver, name).await?;
         saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"1")])].into()).await?;

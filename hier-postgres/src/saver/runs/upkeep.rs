@@ -107,13 +107,11 @@ impl RunTables<'_> {
     /// Returns the readable documents of a kind, sorted by id.
     pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
-        let sql = "select id, revision, body from {s}.documents where kind = $1";
+        let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
         let mut found = Vec::new();
         for row in self.query(sql, &[(&own_kind, Type::TEXT)]).await? {
             found.extend(self.unreadable.ok_or_log(self.read_document(kind, &row)?));
         }
-        // Escaped ids have another order.
-        found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(found)
     }
 
