@@ -4,7 +4,9 @@
 
 mod kit;
 
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, ThreadAdmin, WhenRunning};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, Commit, DueChange, ListQuery, SaverError, SideEffects, ThreadAdmin, WhenRunning, WriteRecord,
+};
 use hier_core::runs::{Document, EventQuery, LogEvent, NewEvent, NewRun, Request, RunClaim, RunCommit, RunStore};
 use hier_postgres::{Postgres, PostgresOptions};
 use hier_testkit::checkpoint::{self as suite, Report};
@@ -235,6 +237,47 @@ async fn pooler_may_give_each_transaction_another_connection() {
 
 /// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
 /// of them a process prepares first.
+/// Postgres compresses names, so these have no repetitions. An index entry with the longest has no place on a page.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn names_that_no_index_accepts_are_refused_with_a_fix() {
+    let saver = Postgres::options().schema("long_names").connect(&server()).await.expect("a server");
+    saver.migrate().await.expect("tables");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let long = |bytes: usize| (0..bytes / 36 + 1).map(|_| uuid::Uuid::new_v4().to_string()).collect::<String>();
+    let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
+    let WriteRecord::Checkpoint { pieces, .. } = &record else { unreachable!("it is a checkpoint") };
+    let channel = |name: String| {
+        let mut checkpoint = checkpoint.clone();
+        checkpoint.channels = [name.into()].into();
+        WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint), pieces: pieces.clone() }
+    };
+    let namespace = |name: String| WriteRecord::Checkpoint {
+        namespace: name.into(),
+        checkpoint: Box::new(checkpoint.clone()),
+        pieces: Vec::new(),
+    };
+    let due = DueChange::NoLaterThan { at: std::time::SystemTime::now(), graph: long(4_000).into() };
+    for (commit, what) in [
+        (Commit::new(vec![channel(long(4_000))]), "the name of a channel, with the namespace of its subgraph, is"),
+        (Commit::new(vec![namespace(long(4_000))]), "the namespace of a subgraph is"),
+        (Commit::default().also(SideEffects::due(due)), "the name of a graph, with the id of its thread, is"),
+        (Commit::new(vec![channel(long(40_000))]), "a name is"),
+    ] {
+        let refused = saver.commit(&lease, commit).await.expect_err("it is too long");
+        let text = refused.to_string();
+        let start = format!("{what} too long for an index of Postgres: shorten");
+        assert!(matches!(refused, SaverError::Invalid(_)) && text.contains(&start), "{text}");
+    }
+    let document = Document::new("kind", long(4_000), serde_json::json!(1));
+    let text = saver.driver().put_document(document, None).await.expect_err("it is too long").to_string();
+    assert!(
+        text.contains("the id of a document, with its kind, is too long for an index of Postgres: shorten"),
+        "{text}"
+    );
+    saver.commit(&lease, vec![record].into()).await.expect("others are accepted");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn existing_data_is_read_through_a_pooler() {

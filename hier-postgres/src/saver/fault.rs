@@ -172,6 +172,9 @@ fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
     if let Some(hint) = error.code().and_then(hint_of_code) {
         return SaverError::database(format!("{place}: {hint}"), ServerError(error));
     }
+    if let Some(reason) = long_name(&error) {
+        return SaverError::Invalid(reason);
+    }
     match reason(&error) {
         Some(reason) => unusable(place, reason),
         None => SaverError::database(place, ServerError(error)),
@@ -195,6 +198,25 @@ fn hint_of_code(code: &SqlState) -> Option<&'static str> {
         ),
     ];
     hints.into_iter().find_map(|(passing, hint)| (passing == *code).then_some(hint))
+}
+
+/// Describes the error of the server about a name that is too long for an index.
+fn long_name(error: &tokio_postgres::Error) -> Option<String> {
+    let error = error.as_db_error().filter(|error| *error.code() == SqlState::PROGRAM_LIMIT_EXCEEDED)?;
+    let (name, fix) = match error.table() {
+        Some("pieces") => {
+            ("the name of a channel, with the namespace of its subgraph,", "shorten the name of the channel")
+        }
+        Some("checkpoints" | "writes" | "overwritten") => {
+            ("the namespace of a subgraph", "shorten the names of the nodes that contain it, or nest fewer subgraphs")
+        }
+        Some("due") => ("the name of a graph, with the id of its thread,", "shorten one of them"),
+        Some("documents") => {
+            ("the id of a document, with its kind,", "shorten the id, or the name of the user in the kind")
+        }
+        _ => ("a name", "shorten the names of channels, nodes, graphs and users"),
+    };
+    Some(format!("{name} is too long for an index of Postgres: {fix} ({})", error.message()))
 }
 
 /// Describes errors of the server that the caller can fix.
