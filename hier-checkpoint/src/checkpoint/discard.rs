@@ -19,7 +19,7 @@ pub async fn discard(
     if !has(&inbox.messages(thread).await?) {
         return Ok(false);
     }
-    let lease = saver.acquire(thread, claim).await?;
+    let lease = saver.acquire(thread, Claim { keeps_time_to_live: true, ..claim }).await?;
     // A run may have taken the message before the claim. After the claim, no run can take it.
     let taking = async {
         if !has(&inbox.messages(thread).await?) {

@@ -42,6 +42,9 @@ pub struct Claim {
     /// The time for which the thread is kept after its last claim or commit. `None` keeps the thread forever. Each
     /// claim replaces the value of the previous claim.
     pub time_to_live: Option<Duration>,
+    /// If true, the time to live of the previous claim stays in effect, and `time_to_live` is ignored. Defaults to
+    /// false.
+    pub keeps_time_to_live: bool,
 }
 
 impl Default for Claim {
@@ -51,6 +54,7 @@ impl Default for Claim {
             when_running: WhenRunning::default(),
             lasts: LASTS,
             time_to_live: None,
+            keeps_time_to_live: false,
         }
     }
 }

@@ -63,6 +63,7 @@ impl Postgres {
             (&holder as _, Type::TEXT),
             (&lasts as _, Type::INT8),
             (&lives as _, Type::INT8),
+            (&claim.keeps_time_to_live as _, Type::BOOL),
             (&take_over as _, Type::BOOL),
         ];
         // The holder may release the thread between the two statements.

@@ -72,7 +72,7 @@ const CHANGE_THREADS: &str = "select * from {s}.change_threads($1, $2::text::{s}
 /// Returns no row if another holder has the thread and the claim may not take over.
 const CLAIM: &str = "
     select token, exists (select 1 from {s}.due where thread = $1 and driven)
-    from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";
+    from {s}.claim($1, $2, $3, $4, $5, $6) token where token is not null and {own}";
 
 const HOLDER: &str =
     "select holder from {s}.threads where name = $1 and holder is not null and leased_until > clock_timestamp()";

@@ -117,7 +117,8 @@ impl World {
         (when_running, time_to_live): (WhenRunning, Option<Duration>),
     ) {
         let lasts = Duration::from_hours(1);
-        let claim = Claim { holder: "desk\0 7".to_owned(), when_running, lasts, time_to_live };
+        let holder = "desk\0 7".to_owned();
+        let claim = Claim { holder, when_running, lasts, time_to_live, keeps_time_to_live: time_to_live.is_none() };
         let [wanted, found] = [savers[0].acquire(thread, claim.clone()).await, savers[1].acquire(thread, claim).await];
         let driven = |lease: &Lease| (lease.thread.to_string(), lease.driven);
         assert_eq!(

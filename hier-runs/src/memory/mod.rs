@@ -98,7 +98,7 @@ impl MemoryRuns {
             Holder::Lost { .. } => WhenRunning::TakeOver,
             Holder::None => WhenRunning::Reject,
         };
-        let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
+        let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, ..Claim::default() };
         self.saver.claim_now(thread, &asked)
     }
 }

@@ -80,7 +80,7 @@ fn gone(id: Uuid) -> ApiError {
 async fn branch_off(caller: &Caller, original: &StudioThread, copy: &str, from: Uuid) -> ApiResult<()> {
     let runs = &caller.app.runs;
     let holder = "a fork in the studio".to_owned();
-    let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
+    let claim = Claim { holder, when_running: WhenRunning::Reject, keeps_time_to_live: true, ..Claim::default() };
     let lease = runs.acquire(copy, claim).await.map_err(|error| saver(&error))?;
     let branched = if original.row.is_some() {
         let log = Arc::new(RunLog::new(runs.clone(), lease.clone(), None, EventBuffering::WithCommits));

@@ -60,7 +60,11 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
     }
     let token = next_token(connection)?;
     let until = now().saturating_add(lasts(claim.lasts));
-    let lives = claim.time_to_live.map(millis);
+    let mut lives = claim.time_to_live.map(millis);
+    if claim.keeps_time_to_live {
+        let sql = "select time_to_live from threads where name = ?";
+        lives = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0)).optional()?.flatten();
+    }
     // A thread does not expire before its first commit.
     connection
         .prepare_cached(

@@ -12,6 +12,7 @@ cases!(super::Case, "lifetime":
     a_background_thread_expires_with_its_thread,
     an_unexpired_thread_is_not_swept,
     each_claim_resets_the_time_to_live,
+    a_claim_can_keep_the_time_to_live,
     threads_report_their_expiry,
     a_writer_that_released_is_superseded_after_the_sweep,
 );
@@ -93,6 +94,24 @@ async fn each_claim_resets_the_time_to_live(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(Duration::ZERO)).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.admin()?.sweep().await?, &1)
+}
+
+async fn a_claim_can_keep_the_time_to_live(saver: Subject) -> CaseResult {
+    for (thread, time_to_live) in [("short", Some(Duration::ZERO)), ("long", Some(HOUR)), ("forever", None)] {
+        let lease = claim_for(&saver, thread, time_to_live).await?;
+        let mut branch = Branch::root();
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+        saver.release(&lease).await?;
+        let claim = Claim { keeps_time_to_live: true, time_to_live: Some(Duration::ZERO), ..Claim::default() };
+        let lease = saver.acquire(thread, claim).await?;
+        saver.commit(&lease, vec![branch.next(&[])].into()).await?;
+        saver.release(&lease).await?;
+    }
+    same("how many were swept", &saver.admin()?.sweep().await?, &1)?;
+    let mut threads = saver.admin()?.threads(None).await?;
+    threads.sort_by(|one, other| one.thread.cmp(&other.thread));
+    let found: Vec<_> = threads.iter().map(|it| (&*it.thread, it.expires.is_some())).collect();
+    same("the threads that expire", &found, &vec![("forever", false), ("long", true)])
 }
 
 async fn threads_report_their_expiry(saver: Subject) -> CaseResult {

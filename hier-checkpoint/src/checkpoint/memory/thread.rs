@@ -63,8 +63,10 @@ impl StoredThread {
     pub(super) fn claim(&mut self, token: u64, claim: &Claim, now: SystemTime) {
         self.token = token;
         self.holder = Some(claim.holder.clone());
-        self.time_to_live = claim.time_to_live;
-        self.expires = claim.time_to_live.filter(|_| !self.is_empty()).and_then(|lives| now.checked_add(lives));
+        if !claim.keeps_time_to_live {
+            self.time_to_live = claim.time_to_live;
+        }
+        self.expires = self.time_to_live.filter(|_| !self.is_empty()).and_then(|lives| now.checked_add(lives));
     }
 
     pub(super) fn free(&mut self) {
