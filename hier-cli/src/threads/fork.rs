@@ -1,13 +1,19 @@
 //! `hier fork`, which copies a thread.
 
 use std::io::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::Claim;
+use hier_core::checkpoint::{Claim, ThreadInfo};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::args::ForkArgs;
 use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
+
+/// The beginning of the id of a draft. A UUID with the time follows.
+const DRAFT: &str = "hier fork ";
+/// The age of a draft from which its command is considered killed.
+const ABANDONED: Duration = Duration::from_hours(1);
 
 pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
@@ -21,12 +27,18 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     {
         return Err(missing(thread, *id));
     }
-    let taken = saver.admin()?.threads(None).await?.iter().any(|info| *info.thread == **new_thread);
-    if taken && !replace {
+    let threads = saver.admin()?.threads(None).await?;
+    delete_abandoned_drafts(&saver, &threads).await?;
+    let taken = threads.iter().any(|info| *info.thread == **new_thread);
+    if !replace {
         let name = text::safe(new_thread);
-        return Err(ThreadsError::Usage(format!(
-            "thread `{name}` already exists: choose another name, or add `--replace`"
-        )));
+        let refused = |reason: &str| Err(ThreadsError::Usage(format!("thread `{name}` {reason}")));
+        if taken {
+            return refused("already exists: choose another name, or add `--replace`");
+        }
+        if !saver.inbox()?.messages(new_thread).await?.is_empty() {
+            return refused("has unread messages: choose another name, or delete the messages with `--replace`");
+        }
     }
     match checkpoint {
         None => saver.admin()?.copy_thread(thread, new_thread).await?,
@@ -50,7 +62,7 @@ async fn fork_from(
     new_thread: &str,
     exists: bool,
 ) -> Result<(), ThreadsError> {
-    let draft = exists.then(|| format!("hier fork {}", Uuid::new_v4()));
+    let draft = exists.then(|| format!("{DRAFT}{}", Uuid::now_v6(&[0; 6])));
     let target = draft.as_deref().unwrap_or(new_thread);
     saver.admin()?.copy_thread(thread, target).await?;
     let branched = async {
@@ -67,8 +79,24 @@ async fn fork_from(
     branched.and(deleted.map_err(ThreadsError::from))
 }
 
+/// Deletes the drafts of killed commands.
+async fn delete_abandoned_drafts(saver: &SharedSaver, threads: &[ThreadInfo]) -> Result<(), ThreadsError> {
+    let made = |thread: &str| {
+        let (seconds, _) = Uuid::try_parse(thread.strip_prefix(DRAFT)?).ok()?.get_timestamp()?.to_unix();
+        UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    };
+    for ThreadInfo { thread, .. } in threads {
+        let age = made(thread).and_then(|made| SystemTime::now().duration_since(made).ok());
+        if age.is_some_and(|age| age > ABANDONED) {
+            saver.delete_thread(thread).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<bool, ThreadsError> {
-    let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
+    let claim = Claim { holder: "hier fork".to_owned(), keeps_time_to_live: true, ..Claim::default() };
+    let lease = saver.acquire(thread, claim).await?;
     let branched = hier_core::branch_off(saver, &lease, from).await;
     saver.release(&lease).await?;
     Ok(branched?.is_some())

@@ -66,6 +66,66 @@ async fn failed_fork_from_a_checkpoint_changes_no_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fork_keeps_unread_messages_unless_asked() {
+    use hier_core::graph::Signal;
+
+    let desk = Desk::new().await;
+    let graph = Approval::compile().checkpointer(desk.saver.clone());
+    graph.send("later", Signal::new("paid", &17)).await.expect("it is sent");
+    for more in [&[][..], &["--checkpoint", &desk.ids("case-17").await[0]]] {
+        let refused = desk.hier(&[&["fork", "case-17", "later"], more].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        let text =
+            "error: thread `later` has unread messages: choose another name, or delete the messages with `--replace`\n";
+        assert_eq!(err(&refused), text);
+    }
+    assert_eq!(desk.saver.inbox().unwrap().messages("later").await.unwrap().len(), 1);
+    assert_eq!(desk.hier(&["fork", "case-17", "later", "--replace"]).status.code(), Some(0));
+    assert_eq!(desk.json(&["inbox", "list", "later"]), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fork_and_discard_keep_the_time_to_live() {
+    use hier_core::graph::{Signal, ThreadMessage};
+
+    let desk = Desk::new().await;
+    let graph = Approval::compile().checkpointer(desk.saver.clone());
+    let run = graph.invoke(Case::update()).thread("short").time_to_live(std::time::Duration::from_hours(1));
+    let _ = run.await.expect("a run");
+    let id = uuid::Uuid::from_u128(7);
+    graph.send("short", ThreadMessage::from(Signal::new("paid", &17)).id(id)).await.expect("it is sent");
+    assert_eq!(desk.hier(&["inbox", "discard", "short", &id.to_string()]).status.code(), Some(0));
+    let checkpoint = &desk.ids("short").await[1];
+    for more in [&[][..], &["--replace"]] {
+        let forked = desk.hier(&[&["fork", "short", "copy", "--checkpoint", checkpoint], more].concat());
+        assert_eq!(forked.status.code(), Some(0), "{}", err(&forked));
+        let expiring = |it: &&Value| !it["expires"].is_null();
+        let threads = desk.json(&["threads"]);
+        let found: Vec<_> = threads.as_array().unwrap().iter().filter(expiring).map(|it| &it["thread"]).collect();
+        assert_eq!(found, ["copy", "short"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fork_deletes_the_drafts_of_killed_commands() {
+    let desk = Desk::new().await;
+    let draft = |minutes: u64| {
+        let at = std::time::SystemTime::now() - std::time::Duration::from_mins(minutes);
+        let at = at.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        format!("hier fork {}", uuid::Uuid::new_v6(uuid::Timestamp::from_unix(uuid::NoContext, at, 0), &[0; 6]))
+    };
+    let (old, young) = (draft(61), draft(59));
+    for draft in [&old, &young] {
+        assert_eq!(desk.hier(&["fork", "case-17", draft]).status.code(), Some(0));
+    }
+    assert_eq!(desk.hier(&["fork", "case-17", "copy"]).status.code(), Some(0));
+    let threads = desk.json(&["threads"]);
+    let mut names: Vec<_> = threads.as_array().unwrap().iter().map(|it| it["thread"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["case-17", "copy", &young]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pruning_keeps_the_requested_checkpoints() {
     let desk = Desk::new().await;
     desk.run("other", Case::update()).await;
