@@ -1,7 +1,7 @@
 //! The program `hier`.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -86,10 +86,12 @@ fn main() -> ExitCode {
         CliCommand::Lock(arguments) => lock_code(lock::write_lock(&arguments, &mut out).map(|()| true)),
         CliCommand::Check(arguments) => lock_code(lock::check_program(&arguments, &mut out)),
         CliCommand::Threads(command) => exit_code(threads::run_command(&command, &mut out)),
-        CliCommand::Studio(arguments) => exit_code(studio::serve_studio(&arguments)),
+        CliCommand::Studio(arguments) => exit_code(studio::serve_studio(&arguments, &mut out)),
         CliCommand::Completions(Completions { shell }) => {
-            clap_complete::generate(shell, &mut CliArguments::command(), "hier", &mut out);
-            ExitCode::SUCCESS
+            // The generator panics if it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut CliArguments::command(), "hier", &mut script);
+            out.write_all(&script).map_or_else(|error| cannot_write(&error), |()| ExitCode::SUCCESS)
         }
     }
 }
@@ -113,6 +115,7 @@ fn lock_code(result: Result<bool, lock::LockCommandError>) -> ExitCode {
 
 fn failed(error: &dyn Display, code: u8) -> ExitCode {
     let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let error = threads::safe_lines(&error.to_string());
     anstream::eprintln!("{label}error:{label:#} {error}");
     ExitCode::from(code)
 }

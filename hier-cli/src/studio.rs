@@ -1,5 +1,6 @@
 //! `hier studio`: serves the studio for a database, without the program.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -25,7 +26,9 @@ pub struct StudioArgs {
 }
 
 /// Serves the studio until the process receives an interrupt or termination signal.
-pub fn serve_studio(arguments: &StudioArgs) -> Result<(), ThreadsError> {
+///
+/// Writes the address to `out`.
+pub fn serve_studio(arguments: &StudioArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ThreadsError::Runtime)?;
     runtime.block_on(async {
         let runs = open(&arguments.database).await?;
@@ -39,7 +42,8 @@ pub fn serve_studio(arguments: &StudioArgs) -> Result<(), ThreadsError> {
             error => ThreadsError::Usage(error.to_string()),
         };
         let running = server.start(arguments.addr).await.map_err(refused)?;
-        println!("studio on http://{}/studio/ (stop with Ctrl+C)", running.address());
+        writeln!(out, "studio on http://{}/studio/ (stop with Ctrl+C)", running.address())
+            .map_err(ThreadsError::Write)?;
         running.until_signal().await.map_err(refused)
     })
 }

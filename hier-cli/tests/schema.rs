@@ -113,3 +113,19 @@ async fn document_has_all_types_of_the_graph() {
     let text = String::from_utf8_lossy(&gone.stderr);
     assert!(gone.status.code() == Some(2) && text.contains("cannot reach the server"), "{text}");
 }
+
+/// More assistants than a page of the server's list has.
+#[tokio::test(flavor = "multi_thread")]
+async fn graph_is_found_among_many_assistants() {
+    let server = Server::new().graph("approval", Approval::compile(), ()).graph("refund", Approval::compile(), ());
+    let server = server.start("127.0.0.1:0").await.expect("it starts");
+    let url = format!("http://{}", server.address());
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let (assistants, body) = (format!("{url}/assistants"), json!({ "graph_id": "approval" }));
+    for _ in 0..1_001 {
+        assert!(client.post(&assistants).json(&body).send().await.expect("an answer").status().is_success());
+    }
+    let output = schema(["refund", "--server", &url].map(str::to_owned).to_vec()).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.stop().await.expect("it stops");
+}

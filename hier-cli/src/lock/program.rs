@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process;
 
 use hier_testkit::lock::{LOCK_REQUEST, Lock};
+use uuid::Uuid;
 
 use super::LockCommandError;
 use super::args::ProgramArgs;
@@ -21,7 +21,8 @@ pub(super) struct ProgramLock {
 /// Builds and runs the test of a program, and returns the lock that it writes.
 pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockCommandError> {
     let PackageTarget { package, folder, target } = find_test(arguments)?;
-    let answer = std::env::temp_dir().join(format!("hier-{}-{package}.lock", process::id()));
+    // Other users can neither guess the name nor create the file first.
+    let answer = std::env::temp_dir().join(format!("hier-{}.lock", Uuid::new_v4()));
     let mut words = vec!["test", "--quiet", "--package", &package];
     if target.is("test") {
         words.extend(["--test", &target.name]);

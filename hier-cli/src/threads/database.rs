@@ -34,12 +34,18 @@ pub(crate) async fn open(arguments: &DatabaseArgs) -> Result<Arc<dyn RunStore>, 
             };
             Ok(Arc::new(options.connect(url).await?))
         }
+        // The URL may contain a password.
+        DatabaseLocation::Unknown(scheme) => Err(ThreadsError::Usage(format!(
+            "`{scheme}://…` is not the URL of a database of hier: give the path of a SQLite file, or `postgres://…`"
+        ))),
     }
 }
 
 enum DatabaseLocation<'a> {
     File(&'a str),
     Server(&'a str),
+    /// A URL with this scheme.
+    Unknown(&'a str),
 }
 
 /// Parses the location of a database: `postgres:URL`, a URL, `sqlite:PATH` or a path.
@@ -48,6 +54,7 @@ fn location(db: &str) -> DatabaseLocation<'_> {
         Some(("sqlite", path)) => DatabaseLocation::File(path),
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => DatabaseLocation::Server(db),
         Some(("postgres" | "postgresql", url)) => DatabaseLocation::Server(url),
+        Some((scheme, rest)) if rest.starts_with("//") => DatabaseLocation::Unknown(scheme),
         _ => DatabaseLocation::File(db),
     }
 }

@@ -26,6 +26,7 @@ use crate::progress::during;
 pub use args::{DatabaseArgs, InboxCommand, ThreadCommand};
 pub(crate) use database::open;
 pub use error::ThreadsError;
+pub use text::safe_lines;
 
 /// Runs a command and writes its results to `out`.
 pub fn run_command(command: &ThreadCommand, out: &mut dyn Write) -> Result<(), ThreadsError> {

@@ -22,6 +22,11 @@ pub(super) fn safe(text: &str) -> String {
     safe
 }
 
+/// Escapes each line of a text like [`safe`].
+pub fn safe_lines(text: &str) -> String {
+    text.split('\n').map(safe).collect::<Vec<_>>().join("\n")
+}
+
 /// Escapes text and cuts it to the maximum length.
 pub(super) fn short(text: &str) -> String {
     let text = safe(text);

@@ -258,6 +258,14 @@ fn database_in_memory_is_refused() {
     }
 }
 
+#[test]
+fn url_of_another_database_is_refused_without_its_password() {
+    let output = hier(Path::new("mysql://me:sesame@localhost/desk"), &["threads"]);
+    let says =
+        "error: `mysql://…` is not the URL of a database of hier: give the path of a SQLite file, or `postgres://…`\n";
+    assert_eq!((output.status.code(), err(&output).as_str()), (Some(2), says));
+}
+
 /// A file with a write-ahead log that no process has open, on a read-only mount.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
@@ -323,12 +331,36 @@ async fn names_cannot_harm_a_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_output_is_not_an_error() {
     let desk = Desk::new().await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
-    command.args(["state", "case-17", "--db"]).arg(desk.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = command.spawn().expect("the command starts");
-    drop(running.stdout.take());
-    let output = running.wait_with_output().expect("its end");
-    assert_eq!(err(&output), "");
+    let path = desk.path().display().to_string();
+    for arguments in [
+        &["state", "case-17", "--db", &path][..],
+        &["studio", "--addr", "127.0.0.1:0", "--db", &path],
+        &["completions", "bash"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
+        // The reader is gone before the command starts.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = command.args(arguments).stdout(writer).stderr(Stdio::piped()).spawn().expect("it starts");
+        let output = output.wait_with_output().expect("its end");
+        assert_eq!((output.status.code(), err(&output).as_str()), (Some(2), ""), "{arguments:?}");
+    }
+}
+
+/// The names of threads and of the holders of leases come from users.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_cannot_harm_a_terminal() {
+    use hier_core::checkpoint::Claim;
+    use hier_core::graph::Signal;
+
+    let desk = Desk::new().await;
+    let graph = Approval::compile().checkpointer(desk.saver.clone());
+    graph.send("case-17", Signal::new("paid", &17)).await.expect("it is sent");
+    let id = desk.saver.inbox().expect("an inbox").messages("case-17").await.expect("a list")[0].message.id.to_string();
+    let claim = Claim { holder: "\u{1b}[2Jevil\u{202e}".to_owned(), ..Claim::default() };
+    let _lease = desk.saver.acquire("case-17", claim).await.expect("the thread");
+    let text = err(&desk.hier(&["inbox", "discard", "case-17", &id]));
+    assert!(text.contains("is being run by \\u{1b}[2Jevil\\u{202e}: ") && !text.contains('\u{202e}'), "{text:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
