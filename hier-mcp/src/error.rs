@@ -8,7 +8,7 @@ use rmcp::ServiceError;
 #[cfg(feature = "oauth")]
 use rmcp::transport::AuthError;
 use rmcp::transport::DynamicTransportError;
-use rmcp::transport::streamable_http_client::InsufficientScopeError;
+use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
 
 /// An error of an MCP client or server.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,8 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The connection could not be established. The server has not received the request.
+    /// The connection could not be established, or the server accepts no requests for some time. The server has not
+    /// executed the request.
     #[error("the MCP server `{server}` cannot be reached: {reason}")]
     Connect {
         /// The name of the server.
@@ -114,6 +115,12 @@ impl McpError {
             ServiceError::TransportSend(error) if let Some(scope) = missing_scope(&error) => {
                 Self::of_missing_scope(server, scope)
             }
+            error if has_ended_session(&error) => Self::Connect { server, reason: "the session has ended".to_owned() },
+            ServiceError::TransportSend(error) if is_unread(&error) => {
+                Self::Connect { server, reason: clean(&causes(&error)) }
+            }
+            #[cfg(feature = "oauth")]
+            ServiceError::TransportSend(error) if is_forgotten(&error) => Self::of_forgotten_client(server),
             // Without a token, the request was not sent.
             #[cfg(feature = "oauth")]
             ServiceError::TransportSend(error) if lacks_token(&error) => {
@@ -132,6 +139,13 @@ impl McpError {
         let named = if scope.is_empty() { "a scope".to_owned() } else { format!("the scope `{scope}`") };
         let reason = format!("the token lacks {named}: authorize the client again");
         Self::Authorization { server, reason, scope: Some(scope) }
+    }
+
+    #[cfg(feature = "oauth")]
+    pub(crate) fn of_forgotten_client(server: String) -> Self {
+        let reason = "the authorization server does not know the client any more: call `McpAuth::forget`, and authorize \
+                      the client again";
+        Self::Authorization { server, reason: reason.to_owned(), scope: None }
     }
 
     /// Returns true if the server has not executed the request and a retry may succeed.
@@ -169,17 +183,50 @@ pub(crate) fn missing_scope(error: &DynamicTransportError) -> Option<String> {
     Some(clean(refused.required_scope.as_deref().unwrap_or_default()))
 }
 
+/// Returns true if the server no longer has the client's session. The server has not executed the request.
+pub(crate) fn has_ended_session(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    http_errors(error).any(|error| matches!(error, StreamableHttpError::SessionExpired))
+}
+
+/// Returns true if the server could not be reached, or refuses requests for some time. It has not executed the request.
+fn is_unread(error: &DynamicTransportError) -> bool {
+    http_errors(error).any(|error| match error {
+        StreamableHttpError::HttpStatus(refused) => refused.status == 429,
+        StreamableHttpError::Client(error) => error.is_connect(),
+        _ => false,
+    })
+}
+
+fn http_errors(error: &DynamicTransportError) -> impl Iterator<Item = &StreamableHttpError<reqwest::Error>> {
+    chain(error).filter_map(|cause| cause.downcast_ref())
+}
+
 /// Returns true if the client had no token to send, but may have one at a later attempt.
 #[cfg(feature = "oauth")]
 fn lacks_token(error: &DynamicTransportError) -> bool {
     chain(error).filter_map(|cause| cause.downcast_ref()).any(is_passing)
 }
 
+/// Returns true if the authorization server has deleted the registration of the client.
+#[cfg(feature = "oauth")]
+pub(crate) fn is_forgotten(error: &DynamicTransportError) -> bool {
+    chain(error).filter_map(|cause| cause.downcast_ref()).any(rejects_client)
+}
+
+/// Returns true if the authorization server rejects the client. rmcp returns the error code of the server in a text.
+#[cfg(feature = "oauth")]
+fn rejects_client(error: &AuthError) -> bool {
+    matches!(error, AuthError::TokenRefreshFailed(text) if text.contains("invalid_client"))
+}
+
 /// Returns true if a later attempt of an authorization may succeed.
 #[cfg(feature = "oauth")]
 pub(crate) fn is_passing(error: &AuthError) -> bool {
     use AuthError::{CredentialStoreError, DiscoveryRequestFailed, HttpError, TokenRefreshFailed};
-    matches!(error, CredentialStoreError(_) | DiscoveryRequestFailed { .. } | HttpError(_) | TokenRefreshFailed(_))
+    let may_pass =
+        matches!(error, CredentialStoreError(_) | DiscoveryRequestFailed { .. } | HttpError(_) | TokenRefreshFailed(_));
+    may_pass && !rejects_client(error)
 }
 
 /// The maximum length of a server's text in an error, in characters.

@@ -90,9 +90,9 @@ impl McpClient {
         let connection = self.connection().await.map_err(McpError::into_node_error)?;
         let (mut made, mut refused) = self.observe_round(&connection, round, durable).await;
         if let Err(error) = &made
-            && self.reads_tokens_again(error, &connection).await
+            && ((error.is_transient() && !connection.is_open()) || self.reads_tokens_again(error, &connection).await)
         {
-            // The server has executed nothing, and another process may have refreshed the tokens.
+            // The server has executed nothing. Its session has ended, or another process may have refreshed the tokens.
             let connection = self.connection().await.map_err(McpError::into_node_error)?;
             (made, refused) = self.observe_round(&connection, round, durable).await;
         }
@@ -139,12 +139,12 @@ impl McpClient {
         let after = self.0.options.call_timeout;
         // Dropping the request notifies the server.
         let answer = timeout(after, connection.peer().call_tool_once(params)).await;
-        let answer =
-            answer.map_err(|_| McpError::Timeout { server: server.clone(), request: request.clone(), after })?;
+        let answer = answer.map_err(|_| {
+            self.check_later(connection);
+            McpError::Timeout { server: server.clone(), request: request.clone(), after }
+        })?;
         let bad = |reason: String| McpError::BadAnswer { server: server.clone(), request: request.clone(), reason };
-        match answer
-            .map_err(|error| McpError::from_service_error(error, server, &request, || connection.last_output()))?
-        {
+        match answer.map_err(|error| connection.error(error, server, &request))? {
             CallToolResponse::Complete(result) => {
                 let (content, failed) = content::of_result(result, &self.0.options);
                 Ok(RoundReply::Done { content, failed })

@@ -1,27 +1,26 @@
 //! A connection to a server.
 
-use std::collections::{HashMap, VecDeque};
-use std::str::FromStr;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use rmcp::ServiceError;
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService};
 #[cfg(feature = "oauth")]
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::time::timeout;
 
 use super::child::ChildTransport;
 use super::handler::ServerRequestHandler;
+use super::http::{SessionHttp, http};
 use super::options::{ClientOptions, Protocol, ServerLocation};
+use crate::error::{McpError, causes, clean, has_ended_session};
 #[cfg(feature = "oauth")]
-use crate::error::missing_scope;
-use crate::error::{McpError, causes, clean};
+use crate::error::{is_forgotten, missing_scope};
 
 /// The size of the program's standard error output that is kept for errors, in bytes.
 const TAIL: usize = 2 * 1024;
@@ -30,8 +29,10 @@ const TAIL: usize = 2 * 1024;
 pub(crate) struct ServerConnection {
     service: RunningService<RoleClient, ServerRequestHandler>,
     tail: Arc<StderrTail>,
-    /// True if the server has reported a change of its tools.
+    /// True if the tools may have changed: over a new connection, and after a report of the server.
     pub(crate) stale: Arc<AtomicBool>,
+    /// True if the server no longer has the session of this connection, or does not respond any more.
+    has_ended: AtomicBool,
     /// True if the server reports changes of its tools.
     reports_changes: Arc<AtomicBool>,
     listener: Option<tokio::task::AbortHandle>,
@@ -49,7 +50,7 @@ impl ServerConnection {
     pub(crate) async fn open(name: &str, location: &ServerLocation, options: &ClientOptions) -> Result<Self, McpError> {
         let failed = |reason: String| McpError::Connect { server: name.to_owned(), reason: clean(&reason) };
         let tail = Arc::new(StderrTail::default());
-        let stale = Arc::new(AtomicBool::new(false));
+        let stale = Arc::new(AtomicBool::new(true));
         let handler = ServerRequestHandler::new(options.clone(), name, stale.clone());
         let lifecycle = lifecycle(options.protocol);
         let opened = async {
@@ -73,11 +74,14 @@ impl ServerConnection {
                 ServerLocation::Http { url, headers, auth: Some(auth), .. } => {
                     let (client, config) = http(url, None, headers, options).map_err(failed)?;
                     let client = auth.authorized(client).await?;
-                    let transport = StreamableHttpClientTransport::with_client(client, config);
+                    let transport = StreamableHttpClientTransport::with_client(SessionHttp(client), config);
                     match handler.serve_with_lifecycle(transport, lifecycle).await {
                         Ok(service) => Ok(service),
                         // The server rejected the token, or the authorization server rejected its renewal.
                         Err(error) if error.is_authorization_required() => Err(auth.missing()),
+                        Err(error) if transport_error(&error).is_some_and(is_forgotten) => {
+                            Err(McpError::of_forgotten_client(name.to_owned()))
+                        }
                         Err(error) => match transport_error(&error).and_then(missing_scope) {
                             Some(scope) => {
                                 auth.require(&scope).await;
@@ -89,10 +93,9 @@ impl ServerConnection {
                 }
                 ServerLocation::Http { url, bearer, headers, .. } => {
                     let (client, config) = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
-                    handler
-                        .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), lifecycle)
-                        .await
-                        .map_err(|error| failed(describe_error(&error, &tail)))
+                    let transport = StreamableHttpClientTransport::with_client(SessionHttp(client), config);
+                    let opened = handler.serve_with_lifecycle(transport, lifecycle).await;
+                    opened.map_err(|error| failed(describe_error(&error, &tail)))
                 }
             }
         };
@@ -104,7 +107,8 @@ impl ServerConnection {
             ))
         };
         let service = timeout(options.timeout, opened).await.map_err(|_| late())??;
-        let mut connection = Self { service, tail, stale, reports_changes: Arc::default(), listener: None };
+        let has_ended = AtomicBool::new(false);
+        let mut connection = Self { service, tail, stale, has_ended, reports_changes: Arc::default(), listener: None };
         connection.subscribe(options.timeout);
         Ok(connection)
     }
@@ -144,7 +148,23 @@ impl ServerConnection {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+        let has_ended = self.has_ended.load(Ordering::Relaxed);
+        !has_ended && !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Ends the connection if the server does not respond to a simple request.
+    pub(crate) async fn check(&self, patience: Duration) {
+        if timeout(patience, self.peer().list_tools(None)).await.is_err() {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Converts the error of a request over this connection.
+    pub(crate) fn error(&self, error: ServiceError, server: &str, request: &str) -> McpError {
+        if has_ended_session(&error) {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        McpError::from_service_error(error, server, request, || self.tail.last_output())
     }
 
     pub(crate) fn reports_changes(&self) -> bool {
@@ -153,11 +173,6 @@ impl ServerConnection {
 
     pub(crate) fn is_old(&self) -> bool {
         self.service.peer().peer_info().is_some_and(|info| info.protocol_version.has_initialize())
-    }
-
-    /// Returns the program's last standard error output, as the end of a sentence.
-    pub(crate) fn last_output(&self) -> String {
-        self.tail.last_output()
     }
 }
 
@@ -186,43 +201,6 @@ fn describe_error(error: &ClientInitializeError, tail: &StderrTail) -> String {
     format!("{}{}", causes(error), tail.last_output())
 }
 
-/// Creates the HTTP client and its configuration, with limits and without redirects to other hosts.
-fn http(
-    url: &str,
-    bearer: Option<&str>,
-    headers: &[(String, String)],
-    options: &ClientOptions,
-) -> Result<(reqwest::Client, StreamableHttpClientTransportConfig), String> {
-    let mut given = HashMap::new();
-    for (name, value) in headers {
-        let header = HeaderName::from_str(name).map_err(|error| format!("the header `{name}`: {error}"))?;
-        // The value may be a secret.
-        let mut value = HeaderValue::from_str(value).map_err(|_| format!("invalid value of the header `{name}`"))?;
-        value.set_sensitive(true);
-        given.insert(header, value);
-    }
-    let client = reqwest::Client::builder()
-        .connect_timeout(options.timeout)
-        .pool_max_idle_per_host(0)
-        .redirect(reqwest::redirect::Policy::custom(|attempt| {
-            let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-            let first = attempt.previous().first();
-            let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
-            if keeps && same && attempt.previous().len() <= 5 { attempt.follow() } else { attempt.stop() }
-        }))
-        .build()
-        .map_err(|error| error.to_string())?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(given)
-        .max_sse_event_size(options.max_message)
-        .max_json_response_size(options.max_message)
-        .reinit_on_expired_session(false);
-    if let Some(bearer) = bearer {
-        config = config.auth_header(bearer);
-    }
-    Ok((client, config))
-}
-
 /// The maximum wait for the last output of a program that has ended.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -238,6 +216,7 @@ impl StderrTail {
         kept.drain(..over);
     }
 
+    /// Returns the program's last standard error output, as the end of a sentence.
     fn last_output(&self) -> String {
         let kept: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept);

@@ -45,12 +45,14 @@ use crate::error::McpError;
 ///
 /// * **Connection.** The client connects when it is first used, and again after the connection was lost. If the
 ///   connection is lost during a call, the call fails and is not repeated, because the server may have executed it. If
-///   the client has started the server's program, the program ends when the last clone of the client is dropped.
+///   the server has ended the session, it has not executed the call, so the client repeats the call in a new session. If
+///   the client has started the server's program, the program ends when the last clone of the client is dropped. If the
+///   program does not respond any more after a request has timed out, the client starts it again.
 /// * **Tasks.** A server may respond to a call with a task, which continues without a connection. The id of the task is
 ///   stored with the run. The client waits for the task, even if the connection is lost or another process resumes the
 ///   run.
-/// * **Tools.** The client caches the list of tools until the server's `ttlMs` has passed, or until the server sends a
-///   notification of a change. Results are cut after [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool
+/// * **Tools.** The client caches the list of tools until the server's `ttlMs` has passed, until the server sends a
+///   notification of a change, or until the connection is lost. Results are cut after [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool
 ///   fails, the model receives the error.
 /// * **Schemas.** A model's provider can reject the names, descriptions and schemas of a server's tools, so the client
 ///   adapts them for the model. Invalid characters in names become `_`. Descriptions are cut after 8,000 characters. A
@@ -134,17 +136,26 @@ impl McpClient {
             let (server, time_limit) = (self.0.name.clone(), self.0.options.timeout);
             let answer = timeout(time_limit, send(connection.clone())).await;
             let Ok(answer) = answer else {
+                self.check_later(&connection);
                 return Err(McpError::Timeout { server, request: request.to_owned(), after: time_limit });
             };
             let error = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(error) => McpError::from_service_error(error, &server, request, || connection.last_output()),
+                Err(error) => connection.error(error, &server, request),
             };
             let reads_tokens_again = self.reads_tokens_again(&error, &connection).await;
             if !again || connection.is_open() && !reads_tokens_again {
                 return Err(error);
             }
             again = false;
+        }
+    }
+
+    /// Checks a program after a request has timed out. The client starts a program again that does not respond any more.
+    pub(super) fn check_later(&self, connection: &Arc<ServerConnection>) {
+        if self.0.location.is_program() {
+            let (connection, patience) = (connection.clone(), self.0.options.timeout);
+            tokio::spawn(async move { connection.check(patience).await });
         }
     }
 

@@ -8,6 +8,7 @@ mod child;
 mod connection;
 mod content;
 mod handler;
+mod http;
 mod mcp_client;
 mod options;
 mod question;

@@ -42,6 +42,8 @@ pub enum Act {
     Silent,
     /// Ends the process.
     Crash,
+    /// Handles no further message.
+    Hang,
 }
 
 impl Peer {
@@ -178,6 +180,7 @@ impl Peer {
                 Act::Answer(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
             }
             "crash" => Act::Crash,
+            "slow" if params["arguments"]["text"] == "hang" => Act::Hang,
             "slow" => Act::Silent,
             "env" => {
                 let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();

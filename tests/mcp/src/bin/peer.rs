@@ -40,6 +40,7 @@ async fn main() -> std::io::Result<()> {
                     said.push(question);
                 }
                 Act::Silent => {}
+                Act::Hang => std::future::pending::<()>().await,
                 Act::Crash => {
                     eprintln!("out of paper");
                     std::process::exit(3);

@@ -1,7 +1,8 @@
 //! Servers over HTTP.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -26,10 +27,14 @@ async fn answer(State(peer): State<Arc<Peer>>, headers: HeaderMap, Json(message)
 }
 
 async fn serve(router: Router) -> String {
+    serve_until_aborted(router).await.0
+}
+
+async fn serve_until_aborted(router: Router) -> (String, tokio::task::JoinHandle<std::io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    (format!("http://{address}"), serving)
 }
 
 async fn peer() -> String {
@@ -78,4 +83,98 @@ async fn message_that_is_too_large_is_not_read() {
     assert!(failed.contains("`tools/call long`"), "{failed}");
     // A smaller message is read over the same connection.
     assert_eq!(called(&client, "echo", json!({"text": "short"})).await.unwrap(), "short");
+}
+
+/// A server with sessions, which it loses if it is restarted.
+#[derive(Default)]
+struct Sessions {
+    peer: Peer,
+    /// The current session. Empty if there is none.
+    session: String,
+    begun: usize,
+    /// Makes the server lose the session before it handles the next request with this method.
+    losing: &'static str,
+    /// Answers a request with an unknown session as many servers do, instead of with status 404.
+    is_lax: bool,
+    /// The methods of the requests that the server has handled.
+    handled: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Sessions>>;
+
+async fn in_session(State(server): State<Shared>, headers: HeaderMap, Json(message): Json<Value>) -> Response {
+    let mut server = server.lock().unwrap();
+    let method = message["method"].as_str().unwrap_or_default();
+    if method == "initialize" {
+        server.begun += 1;
+        server.session = format!("s-{}", server.begun);
+        let Act::Answer(answer) = server.peer.act(&message) else { panic!("an answer") };
+        return ([("mcp-session-id", server.session.clone())], Json(answer)).into_response();
+    }
+    if method == server.losing {
+        server.losing = "";
+        server.session.clear();
+        server.peer.changed.store(true, Ordering::Relaxed);
+    }
+    if headers.get("mcp-session-id").is_none_or(|session| *session != *server.session) {
+        if !server.is_lax {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        let error = json!({"code": -32_000, "message": "Bad Request: No valid session ID provided"});
+        return (StatusCode::BAD_REQUEST, Json(json!({"jsonrpc": "2.0", "id": null, "error": error}))).into_response();
+    }
+    server.handled.push(method.to_owned());
+    match server.peer.act(&message) {
+        Act::Answer(answer) => Json(answer).into_response(),
+        _ => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+/// A restarted server has no sessions, and may have other tools.
+#[tokio::test]
+async fn ended_session_is_replaced() {
+    for (is_lax, losing) in [(false, "tools/list"), (false, "tools/call"), (true, "tools/list"), (true, "tools/call")] {
+        let server = Shared::default();
+        (server.lock().unwrap().peer.old, server.lock().unwrap().is_lax) = (true, is_lax);
+        let url = serve(Router::new().route("/mcp", post(in_session)).with_state(server.clone())).await;
+        let client = McpClient::http("peer", format!("{url}/mcp")).call_timeout(Duration::from_secs(20));
+        let client = client.timeout(Duration::from_secs(20)).build().unwrap();
+        assert_eq!(called(&client, "echo", json!({"text": "one"})).await.unwrap(), "one");
+        // The list of tools is cached, because the server reports changes.
+        client.close().await;
+        server.lock().unwrap().losing = losing;
+        assert_eq!(called(&client, "echo", json!({"text": "two"})).await.unwrap(), "two", "{is_lax} {losing}");
+        assert_eq!(called(&client, "fresh", json!({"text": "new"})).await.unwrap(), "new", "{is_lax} {losing}");
+        let server = server.lock().unwrap();
+        assert_eq!(server.handled.iter().filter(|method| *method == "tools/call").count(), 3);
+        assert_eq!(server.begun, 3);
+    }
+}
+
+/// A server or a proxy that refuses a request without reading it does not know the id of the request.
+#[tokio::test]
+async fn refusals_without_an_id_and_unread_requests_are_reported() {
+    let refused = async |Json(message): Json<Value>| match Peer::default().act(&message) {
+        _ if message["method"] == "tools/call" => {
+            let error =
+                json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32_000, "message": "Bad Request: no."}});
+            (StatusCode::BAD_REQUEST, Json(error)).into_response()
+        }
+        _ if message["method"] == "resources/read" => {
+            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")]).into_response()
+        }
+        Act::Answer(answer) => Json(answer).into_response(),
+        _ => StatusCode::ACCEPTED.into_response(),
+    };
+    let (url, serving) = serve_until_aborted(Router::new().route("/mcp", post(refused))).await;
+    let client = McpClient::http("peer", format!("{url}/mcp")).call_timeout(Duration::from_secs(20)).build().unwrap();
+    assert_eq!(called(&client, "echo", json!({})).await.unwrap(), "Error: Bad Request: no.");
+    // The server has not executed this request.
+    let limited = client.read("memo:1").await.unwrap_err();
+    assert!(limited.is_transient() && limited.to_string().contains("429"), "{limited}");
+    // The server has not received this request.
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    let unreachable = client.read("memo:1").await.unwrap_err();
+    assert!(unreachable.is_transient() && unreachable.to_string().contains("cannot be reached"), "{unreachable}");
 }

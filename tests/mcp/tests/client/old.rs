@@ -25,6 +25,19 @@ async fn old_servers_list_their_tools_again_on_notification() -> hier_core::Resu
     Ok(())
 }
 
+/// A program that was started again may have other tools.
+#[tokio::test]
+async fn tools_are_listed_again_over_a_new_connection() -> hier_core::Result<()> {
+    let counts = Counts::new();
+    let client = peer(&counts).arg("--old").build().unwrap();
+    let has_fresh = async || client.tools().await.map(|tools| tools.iter().any(|tool| tool.name == "fresh"));
+    called(&client, "change", json!({})).await.unwrap();
+    assert!(has_fresh().await?);
+    called(&client, "crash", json!({})).await.unwrap_err();
+    assert!(!has_fresh().await?);
+    Ok(())
+}
+
 #[tokio::test]
 async fn old_servers_questions_are_answered_during_the_call() {
     let counts = Counts::new();

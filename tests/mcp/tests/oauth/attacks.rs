@@ -135,6 +135,28 @@ async fn failing_refresh_keeps_the_tokens() {
     assert_eq!(read(&client).await.unwrap(), "Be kind.");
 }
 
+/// Some authorization servers delete the registrations of clients after some time.
+#[tokio::test]
+async fn deleted_registration_is_described() {
+    let (server, url) = serve().await;
+    let auth = McpAuth::builder(&url, REDIRECT).build().unwrap();
+    authorized(&auth).await;
+    let connected = client(&url, &auth);
+    assert_eq!(read(&connected).await.unwrap(), "Be kind.");
+    server.lock().unwrap().access.clear();
+    server.lock().unwrap().knows_no_client = true;
+    for client in [connected.clone(), client(&url, &auth)] {
+        let refused = read(&client).await.unwrap_err();
+        assert!(matches!(refused, McpError::Authorization { .. }) && !refused.is_transient(), "{refused}");
+        assert!(refused.to_string().contains("call `McpAuth::forget`, and authorize the client again"), "{refused}");
+    }
+    server.lock().unwrap().knows_no_client = false;
+    auth.forget().await.unwrap();
+    authorized(&auth).await;
+    assert_eq!(read(&connected).await.unwrap(), "Be kind.");
+    assert_eq!(server.lock().unwrap().registered, 2);
+}
+
 #[tokio::test]
 async fn missing_scope_is_requested_in_the_next_authorization() {
     let (server, url) = serve().await;

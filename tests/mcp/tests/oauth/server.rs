@@ -56,6 +56,8 @@ pub(crate) struct Known {
     /// The authorization server whose tokens the MCP server accepts. Defaults to this one.
     pub(crate) trusted: Option<Server>,
     pub(crate) has_no_metadata: bool,
+    /// Makes the token endpoint reject all clients.
+    pub(crate) knows_no_client: bool,
     /// Makes the token endpoint fail.
     pub(crate) is_down: bool,
     /// The scopes of the last authorization.
@@ -148,6 +150,9 @@ async fn token(Shared(server): Shared<Server>, form: String) -> Response {
         return axum::response::Html(html.clone()).into_response();
     }
     let refused = |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
+    if known.knows_no_client {
+        return refused("invalid_client");
+    }
     assert_eq!(asked["resource"], known.resource);
     match &*asked["grant_type"] {
         "authorization_code" => {
@@ -239,7 +244,8 @@ pub(crate) async fn serve() -> (Server, String) {
     let server = Server::new(Mutex::new(known));
     let terms = ServedResource::new("shop://terms", "terms", "Be kind.");
     let mcp = McpServer::new().graph("lookup", Lookup::compile(), ()).resource(terms);
-    let mcp = mcp.router(CancellationToken::new()).unwrap().layer(from_fn_with_state(server.clone(), admit));
+    let mcp =
+        mcp.without_auth().router(CancellationToken::new()).unwrap().layer(from_fn_with_state(server.clone(), admit));
     let router = Router::new()
         .route("/.well-known/oauth-protected-resource/mcp", get(resource))
         .route("/.well-known/oauth-authorization-server", get(authorization_server))
