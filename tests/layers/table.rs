@@ -60,10 +60,13 @@ pub const TABLE: &[Order] = &[
          openapi router background studio middleware cross_origin database running serving server",
     ),
     order("hier_mcp", "error seal oauth client server"),
-    order("hier_mcp::server", "elicitation graph_tool uri_template resource prompt sessions calls progress handler"),
+    order(
+        "hier_mcp::server",
+        "elicitation graph_tool uri_template resource prompt sessions calls progress tasks handler",
+    ),
     order(
         "hier_mcp::client",
-        "schema repair tool_schema question options answer handler child connection mcp_client builder content catalogue resources round task call",
+        "schema repair tool_schema question options answer handler child http connection mcp_client builder content catalogue resources round task call",
     ),
     order("hier_server::wire", "connector message message_paths question checkpoint run object row state"),
     order("hier_server::stream", "assembler chunk runnables translate"),

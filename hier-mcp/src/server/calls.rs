@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::Checkpointer;
 use hier_core::graph::{DynCommand, DynEventSink, DynInput, DynRun};
-use hier_core::{Config, Outcome, Question, RunError, StreamMode};
+use hier_core::{CancellationToken, Config, Outcome, Question, RunError, StreamMode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,6 +30,16 @@ pub(crate) enum CallOutcome {
     Asks(Vec<Question>),
 }
 
+/// A call that is ready to run.
+pub(crate) struct PreparedCall {
+    pub(crate) tool: String,
+    pub(crate) served: GraphTool,
+    pub(crate) thread: String,
+    pub(crate) input: DynInput,
+    /// Answers that the client sent before the graph asked a question.
+    pub(crate) early: Option<BTreeMap<String, Value>>,
+}
+
 pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
@@ -47,44 +57,53 @@ impl GraphCalls {
         Ok((format!("mcp-{}", uuid::Uuid::new_v4()), input))
     }
 
-    /// Runs a thread until it ends or asks. Cancel safety: dropping the future cancels the run.
+    /// Runs a thread until it ends or asks. Deletes the thread of a call that has ended.
+    ///
+    /// Cancel the run with the token. Dropping the future would leave the thread in the saver, and the work of the
+    /// graph's nodes outside the process, as if another process could resume the run.
     pub(crate) async fn run_thread(
         &self,
         served: &GraphTool,
         thread: &str,
         input: DynInput,
         event_sink: Option<DynEventSink>,
+        cancel: CancellationToken,
     ) -> CallOutcome {
-        let mut run = DynRun::new(input, Config::new().thread(thread));
+        let mut run = DynRun::new(input, Config::new().thread(thread).cancel(cancel));
         run.saver = Some(self.saver.clone());
         if event_sink.is_some() {
             run.modes = vec![StreamMode::Custom, StreamMode::Updates];
             run.event_sink = event_sink;
         }
-        match served.graph.run(run).await {
-            Ok(Outcome::Finished(state)) => {
-                self.delete_thread(thread).await;
-                CallOutcome::Done(served.result(state))
-            }
+        let result = match served.graph.run(run).await {
+            Ok(Outcome::Finished(state)) => served.result(state),
             Ok(Outcome::Interrupted(asked)) => match open_questions(asked.questions) {
-                Ok(questions) => CallOutcome::Asks(questions),
-                Err(why) => CallOutcome::Done(failed(why)),
+                Ok(questions) => return CallOutcome::Asks(questions),
+                Err(why) => failed(why),
             },
-            Ok(Outcome::Stopped(stopped)) => {
-                CallOutcome::Done(failed(format!("the graph stopped: {}", stopped.reason)))
-            }
-            // A refused answer leaves its question open.
+            Ok(Outcome::Stopped(stopped)) => failed(format!("the graph stopped: {}", stopped.reason)),
             Err(error) => match self.still_open(served, thread).await {
-                Ok(questions) if !questions.is_empty() => CallOutcome::Asks(questions),
-                _ => CallOutcome::Done(failed(error.to_string())),
+                // A refused answer leaves its question open.
+                Ok(questions) if !questions.is_empty() => return CallOutcome::Asks(questions),
+                Ok(_) if !matches!(error, RunError::Saver { .. }) => failed(error.to_string()),
+                // Another call may be running the thread.
+                _ => return CallOutcome::Done(failed(error.to_string())),
             },
-        }
+        };
+        self.delete_thread(thread).await;
+        CallOutcome::Done(result)
     }
 
-    async fn delete_thread(&self, thread: &str) {
+    /// Deletes the thread of a call that has ended.
+    pub(crate) async fn delete_thread(&self, thread: &str) {
         if let Err(error) = self.saver.delete_thread(thread).await {
             tracing::warn!(thread, %error, "failed to delete the thread of a call that has ended: delete the thread in the store");
         }
+    }
+
+    /// Returns the result of a call whose questions were not answered in time.
+    pub(crate) fn unanswered(&self) -> String {
+        format!("no answer within {} s, the limit of `question_timeout`", self.lasts.as_secs())
     }
 
     async fn still_open(&self, served: &GraphTool, thread: &str) -> Result<Vec<Question>, RunError> {

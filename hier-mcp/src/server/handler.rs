@@ -1,54 +1,44 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use hier_core::graph::DynInput;
 use hier_core::{NodeError, Question};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientResult, CreateTaskResult,
-    ElicitRequest, ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    InputRequest, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, PromptsCapability, ProtocolVersion, ReadResourceRequestParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientResult, CreateTaskResult, ElicitRequest,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, PingRequest, PromptsCapability, ProtocolVersion, ReadResourceRequestParams,
     ReadResourceResponse, ResourcesCapability, ServerCapabilities, ServerConfig, ServerRequest, ToolsCapability,
     UpdateTaskParams,
 };
-use rmcp::service::RequestContext;
-use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
-use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use rmcp::service::{Peer, RequestContext};
+use rmcp::{RoleServer, ServerHandler, ServiceError};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
 
-use super::calls::{CallOutcome, GraphCalls, PendingCall, failed};
+use super::calls::{CallOutcome, GraphCalls, PendingCall, PreparedCall, failed};
 use super::elicitation;
-use super::graph_tool::GraphTool;
 use super::progress::ProgressSender;
 use super::prompt::ServedPrompt;
 use super::resource::ServedResource;
 use super::sessions::SessionOwner;
+use super::tasks::ServedTasks;
 
 #[derive(Clone)]
 pub(crate) struct ClientRequestHandler {
     pub(crate) calls: Arc<GraphCalls>,
     pub(crate) offers: Arc<Offers>,
-    pub(crate) tasks: TaskManager,
-    pub(crate) owners: Arc<Mutex<HashMap<String, SessionOwner>>>,
+    pub(crate) tasks: Arc<ServedTasks>,
     pub(crate) name: String,
 }
 
 pub(crate) struct Offers {
     pub(crate) resources: Vec<ServedResource>,
     pub(crate) prompts: Vec<ServedPrompt>,
-}
-
-/// A call that is ready to run.
-struct PreparedCall {
-    tool: String,
-    served: GraphTool,
-    thread: String,
-    input: DynInput,
-    /// Answers that the client sent before the graph asked a question.
-    early: Option<BTreeMap<String, Value>>,
 }
 
 impl ServerHandler for ClientRequestHandler {
@@ -107,20 +97,13 @@ impl ServerHandler for ClientRequestHandler {
         };
         let knows_tasks = context.client_capabilities().is_some_and(|client| client.supports_tasks());
         if call.served.is_long && knows_tasks {
-            let calls = self.calls.clone();
-            let task = self.tasks.spawn(TaskOptions::new().with_ttl_ms(None), move |task| {
-                Box::pin(async move {
-                    let _place = place;
-                    run_as_task(&calls, call, task).await
-                })
-            });
-            self.remember_owner(&task.task_id, SessionOwner::of_context(&context));
+            let task = self.tasks.start(SessionOwner::of_context(&context), self.calls.clone(), call, place);
             return Ok(CreateTaskResult::new(task).into());
         }
-        let cancelled = context.ct.clone();
+        // A session without messages ends, even if a call is in progress.
         tokio::select! {
             answer = self.run_call(call, &context) => answer,
-            () = cancelled.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
+            never = keep_session(&context.peer), if is_old(&context) => match never {},
         }
     }
 
@@ -185,8 +168,8 @@ impl ServerHandler for ClientRequestHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.check_owner(&request.task_id, &context)?;
-        self.tasks.get_task(&request.task_id).map(GetTaskResult::new)
+        let manager = self.tasks.manager(&request.task_id, &SessionOwner::of_context(&context));
+        manager.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
     async fn update_task(
@@ -194,8 +177,8 @@ impl ServerHandler for ClientRequestHandler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.check_owner(&request.task_id, &context)?;
-        self.tasks.update_task(&request.task_id, request.input_responses)
+        let manager = self.tasks.manager(&request.task_id, &SessionOwner::of_context(&context));
+        manager.update_task(&request.task_id, request.input_responses)
     }
 
     async fn cancel_task(
@@ -203,27 +186,33 @@ impl ServerHandler for ClientRequestHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.check_owner(&request.task_id, &context)?;
-        self.tasks.cancel_task(&request.task_id)
+        let manager = self.tasks.manager(&request.task_id, &SessionOwner::of_context(&context));
+        manager.cancel_task(&request.task_id)
     }
 }
 
-/// The size from which an insertion removes ended tasks from the table.
-const TASKS: usize = 10_000;
+/// The interval of pings during a call. A session ends after five minutes without messages.
+const PING: Duration = Duration::from_mins(1);
+/// The time within which a client must respond to a ping.
+const PONG: Duration = Duration::from_mins(2);
+
+/// Keeps the session of a call alive while its client responds. Otherwise, the end of the session cancels the call.
+async fn keep_session(client: &Peer<RoleServer>) -> Infallible {
+    loop {
+        sleep(PING).await;
+        let ping = ServerRequest::PingRequest(PingRequest::default());
+        if !matches!(timeout(PONG, client.send_request(ping)).await, Ok(Ok(_) | Err(ServiceError::McpError(_)))) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Returns true if the protocol of the client has sessions, and the server asks its questions in the middle of a call.
+fn is_old(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_none_or(|version| version.has_initialize())
+}
 
 impl ClientRequestHandler {
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, SessionOwner>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember_owner(&self, task: &str, owner: SessionOwner) {
-        let mut owners = self.owners();
-        if owners.len() >= TASKS {
-            owners.retain(|task, _| self.tasks.get_task(task).is_ok());
-        }
-        owners.insert(task.to_owned(), owner);
-    }
-
     /// Makes a resource or a prompt. This counts as a concurrent call.
     async fn make_offer<T>(
         &self,
@@ -245,14 +234,6 @@ impl ClientRequestHandler {
         }
     }
 
-    /// Refuses another user's task with the error for unknown tasks.
-    fn check_owner(&self, task: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        if self.owners().get(task) == Some(&SessionOwner::of_context(context)) {
-            return Ok(());
-        }
-        self.tasks.get_task(&uuid::Uuid::new_v4().to_string()).map(|_| ())
-    }
-
     /// Runs a call while its client waits.
     async fn run_call(
         &self,
@@ -260,11 +241,10 @@ impl ClientRequestHandler {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let PreparedCall { tool, served, thread, mut input, mut early } = call;
-        let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
         let progress = context.meta.get_progress_token().map(|token| ProgressSender::to(context.peer.clone(), token));
         let outcome = loop {
             let event_sink = progress.as_ref().map(|progress| progress.sink.clone());
-            let outcome = self.calls.run_thread(&served, &thread, input, event_sink).await;
+            let outcome = self.calls.run_thread(&served, &thread, input, event_sink, context.ct.clone()).await;
             if let (CallOutcome::Asks(questions), Some(early)) = (&outcome, early.take())
                 && let Some(answered) = GraphCalls::answers(questions, &early)
             {
@@ -272,9 +252,12 @@ impl ClientRequestHandler {
                 continue;
             }
             match outcome {
-                CallOutcome::Asks(questions) if is_old => match self.ask_now(&questions, context).await {
+                CallOutcome::Asks(questions) if is_old(context) => match self.ask_in_time(&questions, context).await {
                     Ok(answered) => input = answered,
-                    Err(why) => break CallOutcome::Done(failed(why)),
+                    Err(why) => {
+                        self.calls.delete_thread(&thread).await;
+                        break CallOutcome::Done(failed(why));
+                    }
                 },
                 outcome => break outcome,
             }
@@ -284,7 +267,14 @@ impl ClientRequestHandler {
         }
         match outcome {
             CallOutcome::Done(result) => Ok(result.into()),
-            CallOutcome::Asks(questions) => self.input_required(&tool, &PendingCall { thread, questions }, context),
+            CallOutcome::Asks(questions) => {
+                let open = PendingCall { thread, questions };
+                let asked = self.input_required(&tool, &open, context);
+                if asked.is_err() {
+                    self.calls.delete_thread(&open.thread).await;
+                }
+                asked
+            }
         }
     }
 
@@ -303,7 +293,20 @@ impl ClientRequestHandler {
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
 
-    /// Asks a client with an older protocol while its call waits.
+    /// Asks a client with an older protocol while its call waits, until the call is cancelled or takes too long.
+    async fn ask_in_time(
+        &self,
+        questions: &[Question],
+        context: &RequestContext<RoleServer>,
+    ) -> Result<DynInput, String> {
+        tokio::select! {
+            answered = timeout(self.calls.lasts, self.ask_now(questions, context)) => {
+                answered.unwrap_or_else(|_| Err(self.calls.unanswered()))
+            }
+            () = context.ct.cancelled() => Err("the call was cancelled".to_owned()),
+        }
+    }
+
     async fn ask_now(&self, questions: &[Question], context: &RequestContext<RoleServer>) -> Result<DynInput, String> {
         if context.client_capabilities().is_none_or(|client| client.elicitation.is_none()) {
             return Err("the graph asks a question, but this client does not support elicitation".to_owned());
@@ -338,34 +341,4 @@ fn page<T>(
     };
     let taken = items.by_ref().skip(start).take(PAGE).collect();
     Ok((taken, items.next().map(|_| (start + PAGE).to_string())))
-}
-
-/// Runs a call as a task, which the client polls.
-async fn run_as_task(calls: &GraphCalls, call: PreparedCall, task: TaskContext) -> Result<CallToolResult, TaskExit> {
-    let PreparedCall { served, thread, mut input, .. } = call;
-    loop {
-        let outcome = tokio::select! {
-            outcome = calls.run_thread(&served, &thread, input, None) => outcome,
-            () = task.cancelled() => return Err(TaskExit::Cancelled),
-        };
-        let questions = match outcome {
-            CallOutcome::Done(result) => return Ok(result),
-            CallOutcome::Asks(questions) => questions,
-        };
-        let asked = elicitation::keys(&questions).into_iter().map(|(key, question)| {
-            let (task, request) =
-                (task.clone(), serde_json::from_value::<InputRequest>(elicitation::request(question)));
-            async move {
-                let request = request.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-                task.request_input(key.clone(), request).await.map(|answer| (key, answer))
-            }
-        });
-        let answered: Vec<Result<(String, Value), TaskExit>> = join_all(asked).await;
-        let responses = answered.into_iter().collect::<Result<BTreeMap<_, _>, _>>()?;
-        let Some(answers) = GraphCalls::answers(&questions, &responses) else {
-            // A task asks for each key only once.
-            return Ok(failed("an answer is invalid".to_owned()));
-        };
-        input = answers;
-    }
 }

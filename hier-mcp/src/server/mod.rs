@@ -8,6 +8,7 @@ mod progress;
 mod prompt;
 mod resource;
 mod sessions;
+mod tasks;
 mod uri_template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +23,11 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::serve::ListenerExt as _;
-use hier_core::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{CompiledGraph, DynGraph};
 use hier_core::state::Values;
+use hier_core::{CancellationToken, Identity};
 use rmcp::ServiceExt;
-use rmcp::task_manager::TaskManager;
 use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -150,8 +150,8 @@ impl McpServer {
         self
     }
 
-    /// Allows the graph with this name to run as a task, which continues without a connection to the client. Has no
-    /// effect if there is no graph with this name.
+    /// Allows the graph with this name to run as a task, which continues without a connection to the client. The server
+    /// keeps the result for 24 hours. Has no effect if there is no graph with this name.
     pub fn allow_task(mut self, name: &str) -> Self {
         if let Some(served) = self.graphs.get_mut(name) {
             served.is_long = true;
@@ -174,13 +174,15 @@ impl McpServer {
         self
     }
 
-    /// Sets the time within which a client must answer a question. Later answers are rejected. Defaults to 24 hours.
+    /// Sets the time within which a client must answer a question. Later answers are rejected. A task that waits for the
+    /// answer, or a call of a client with an older protocol, then fails. Defaults to 24 hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Sets the maximum number of concurrent calls. If this number is reached, further calls fail. Defaults to 100.
+    /// Sets the maximum number of concurrent calls. If this number is reached, further calls fail. A task that waits for
+    /// an answer does not count. Defaults to 100.
     pub fn max_calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
@@ -192,14 +194,15 @@ impl McpServer {
         self
     }
 
-    /// Sets the token that each HTTP request must contain as `Authorization: Bearer …`. By default, the server does not
-    /// check tokens.
+    /// Sets the token that each HTTP request must contain as `Authorization: Bearer …`.
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
         self.bearer = Some(token.into());
         self
     }
 
-    /// Allows [`serve`](Self::serve) to listen on an address that other machines can reach, even without a token.
+    /// Allows requests without authentication. [`serve`](Self::serve) may then listen on an address that other machines
+    /// can reach, even without a token. A [`router`](Self::router) accepts requests without an
+    /// [`Identity`](hier_core::Identity).
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
@@ -236,10 +239,9 @@ impl McpServer {
             lasts: self.lasts,
             running: Arc::new(Semaphore::new(self.calls)),
         };
-        let (tasks, owners) = (TaskManager::new(), Arc::default());
         let offers = Offers { resources: self.resources.clone(), prompts: self.prompts.clone() };
         let (calls, offers) = (Arc::new(calls), Arc::new(offers));
-        Ok(ClientRequestHandler { calls, offers, tasks, owners, name: self.name.clone() })
+        Ok(ClientRequestHandler { calls, offers, tasks: Arc::default(), name: self.name.clone() })
     }
 
     /// Returns the mistake of the server, if there is one.
@@ -268,13 +270,20 @@ impl McpServer {
     /// `stop`, the router closes its streams.
     ///
     /// The router checks the [`bearer`](Self::bearer) token, the [host](Self::hosts) and the
-    /// [origin](Self::allow_origins) of each request. It does not authenticate users. If your program has users,
-    /// authenticate them in your axum server.
+    /// [origin](Self::allow_origins) of each request. Without a token, your axum server must authenticate users. The
+    /// router then refuses a request that does not have the extension [`Identity`](hier_core::Identity), unless you call
+    /// [`without_auth`](Self::without_auth). A hier server with authentication adds this extension.
     ///
     /// Each session has an owner. To other users, the session appears not to exist. The owner is the
-    /// [`Identity`](hier_core::Identity) extension of the request that started the session. Without this extension, the
-    /// owner is the value of the `Authorization` header. A client that refreshes its token then loses its sessions.
+    /// [`Identity`](hier_core::Identity) of the request that started the session. Without this extension, the owner is
+    /// the value of the `Authorization` header. A client that refreshes its token then loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
+        let is_protected = self.bearer.is_some() || self.open_to_all;
+        let router = self.routes(stop)?;
+        Ok(if is_protected { router } else { router.layer(from_fn(require_identity)) })
+    }
+
+    fn routes(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
         let mut config =
             StreamableHttpServerConfig::default().with_cancellation_token(stop).enforce_origin_validation();
@@ -315,7 +324,7 @@ impl McpServer {
                 "{address} can be reached from other machines: set a `.bearer(…)` token, or use `.without_auth()`"
             )));
         }
-        let router = self.router(stop.clone())?;
+        let router = self.routes(stop.clone())?;
         // With Nagle's algorithm, each event would wait 40 ms for the acknowledgement of the previous one.
         let listener = listener.tap_io(|connection| {
             if let Err(error) = connection.set_nodelay(true) {
@@ -331,6 +340,17 @@ fn doubled<'a>(what: &str, texts: impl Iterator<Item = &'a str>) -> Option<Strin
     let mut known = BTreeSet::new();
     let doubled = texts.into_iter().find(|text| !known.insert(*text))?;
     Some(format!("two {what} `{doubled}`: change one"))
+}
+
+/// Passes a request on if the surrounding server has authenticated its user.
+async fn require_identity(request: Request, next: Next) -> Response {
+    if request.extensions().get::<Identity>().is_some() {
+        return next.run(request).await;
+    }
+    let refused = "this MCP server accepts only authenticated users: authenticate them in the surrounding server, which must \
+                   add an `Identity` to the extensions of each request, set a token with `McpServer::bearer`, or call \
+                   `McpServer::without_auth`";
+    (StatusCode::FORBIDDEN, refused).into_response()
 }
 
 /// Passes a request on if it has the token.

@@ -1,7 +1,6 @@
 //! Progress notifications of a call.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::graph::DynEventSink;
 use hier_core::runs::LogEvent;
@@ -21,6 +20,13 @@ pub(crate) struct ProgressSender {
     sending: JoinHandle<()>,
 }
 
+struct ProgressCounts {
+    /// The number of nodes that have ended.
+    steps: u32,
+    /// The progress in the last notification.
+    last: f64,
+}
+
 impl ProgressSender {
     pub(crate) fn to(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
         let (sender, mut waiting) = mpsc::channel::<ProgressNotificationParam>(WAITING);
@@ -31,11 +37,12 @@ impl ProgressSender {
                 }
             }
         });
-        let steps = AtomicU32::new(0);
+        let counts = Mutex::new(ProgressCounts { steps: 0, last: f64::NEG_INFINITY });
         let sink: DynEventSink = Arc::new(move |event| {
-            let done = |node: &str| {
-                let step = steps.fetch_add(1, Ordering::Relaxed) + 1;
-                let progress = ProgressNotificationParam::new(token.clone(), f64::from(step));
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = |node: &str| {
+                counts.steps += 1;
+                let progress = ProgressNotificationParam::new(token.clone(), f64::from(counts.steps));
                 Some(progress.with_message(format!("{node} is done")))
             };
             let progress = match &event.body {
@@ -43,7 +50,9 @@ impl ProgressSender {
                 LogEvent::Updates(update) if event.namespace.is_empty() => done(&update.node),
                 _ => None,
             };
-            if let Some(progress) = progress {
+            // The protocol requires that the progress increases. The graph may count something else than its nodes.
+            if let Some(progress) = progress.filter(|progress| progress.progress > counts.last) {
+                counts.last = progress.progress;
                 // If the queue is full, the notification is dropped.
                 let _ = sender.try_send(progress);
             }

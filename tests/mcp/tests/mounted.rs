@@ -178,3 +178,32 @@ async fn user_has_a_bounded_number_of_sessions() {
     assert_eq!(asked(&url, "another", None, &initialize()).await.0, 200, "another user is not held up");
     running.stop().await.unwrap();
 }
+
+/// Serves this router, in which a layer of the program may identify the user.
+async fn mounted(server: hier_mcp::McpServer, user: Option<&'static str>) -> (u16, String) {
+    let mut router = server.router(hier_core::CancellationToken::new()).unwrap();
+    if let Some(name) = user {
+        router = router.layer(axum::Extension(hier_core::Identity(name.into())));
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let (status, _, text) = asked(&url, "secret", None, &initialize()).await;
+    (status, text)
+}
+
+#[tokio::test]
+async fn router_refuses_requests_without_authentication() {
+    let server = || hier_mcp::McpServer::new().graph("book", Book::compile(), ());
+    let (status, text) = mounted(server(), None).await;
+    assert!(text.contains("authenticate them in the surrounding server"), "{text}");
+    assert!(text.contains("set a token with `McpServer::bearer`, or call `McpServer::without_auth`"), "{text}");
+    assert_eq!(status, 403);
+    for (server, user) in
+        [(server(), Some("alice")), (server().bearer("secret"), None), (server().without_auth(), None)]
+    {
+        let (status, text) = mounted(server, user).await;
+        assert_eq!(status, 200, "{text}");
+    }
+    assert_eq!(mounted(server().bearer("other"), Some("alice")).await.0, 401);
+}
