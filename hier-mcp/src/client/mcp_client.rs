@@ -52,8 +52,8 @@ use crate::error::McpError;
 ///   stored with the run. The client waits for the task, even if the connection is lost or another process resumes the
 ///   run.
 /// * **Tools.** The client caches the list of tools until the server's `ttlMs` has passed, until the server sends a
-///   notification of a change, or until the connection is lost. Results are cut after [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool
-///   fails, the model receives the error.
+///   notification of a change, or until the connection is lost. Results are cut after
+///   [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool fails, the model receives the error.
 /// * **Schemas.** A model's provider can reject the names, descriptions and schemas of a server's tools, so the client
 ///   adapts them for the model. Invalid characters in names become `_`. Descriptions are cut after 8,000 characters. A
 ///   top-level `anyOf`, `oneOf` or `allOf` becomes a single argument with the name `value`. When the model calls a
