@@ -77,6 +77,17 @@ async fn ephemeral_channels_and_topics_expire_and_others_last() {
 }
 
 #[tokio::test]
+async fn topics_take_plain_items_and_lists() {
+    let schema = Schema::new().topic("tp", false).topic("ta", true).last("x");
+    let mut graph = over(schema);
+    graph = graph.node("a", writes(json!({ "ta": "q1", "tp": { "k": 1 } }))).node("b", writes(json!({ "ta": ["q2"] })));
+    graph = graph.node("c", writes(json!({ "ta": null, "tp": "t1" }))).node("d", writes(json!({ "tp": [[1], "t2"] })));
+    graph = graph.edge(START, "a").edge(START, "b").edge("a", "c").edge("a", "d");
+    let end = run(graph, json!({ "x": 1, "ta": "q0" })).await;
+    assert_eq!(end, json!({ "x": 1, "ta": ["q0", "q1", "q2", null], "tp": ["t1", [1], "t2"] }));
+}
+
+#[tokio::test]
 async fn empty_step_clears_ephemeral_channels() {
     let seen = Seen::default();
     let mut graph = over(Schema::new().ephemeral("e").last("x"));

@@ -91,8 +91,8 @@ impl Schema {
         self.with(name, Kind::Untracked, None, None)
     }
 
-    /// Adds a topic: a list of the values that were written in the last superstep. If `accumulate` is true, the list
-    /// contains the values of all supersteps.
+    /// Adds a topic: a list of the items that were written in the last superstep. If `accumulate` is true, the list
+    /// contains the items of all supersteps. A write is an item or a list of items.
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
         // An empty topic has no value, as in LangGraph.
@@ -113,10 +113,6 @@ impl Schema {
     /// Returns the index of a channel, or `None` if no channel has this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.channels.iter().position(|channel| channel.spec.name == name)
-    }
-
-    fn is_merged(&self, channel: usize) -> bool {
-        self.channels.get(channel).is_some_and(|channel| channel.reducer.is_some())
     }
 
     /// Creates a state in which each channel has its initial value.
@@ -235,10 +231,10 @@ impl Values for DynState {
     }
 
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {
-        let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
+        let spec = self.channel(channel).ok_or_else(|| no_channel(channel))?;
         let value = codec::decode_json(bytes)?;
         let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
-        Ok(DynWrite::new(&self.schema, channel, name, value))
+        Ok(DynWrite::new(channel, spec, (*spec.name).into(), value))
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
@@ -287,9 +283,18 @@ pub struct DynWrite {
 }
 
 impl DynWrite {
-    fn new(schema: &Schema, channel: usize, name: Arc<str>, value: Write<Value>) -> Self {
-        let is_tracked = schema.channels.get(channel).is_none_or(|channel| channel.spec.kind != Kind::Untracked);
-        Self { channel, name, value, is_merged: schema.is_merged(channel), is_tracked }
+    fn new(channel: usize, spec: &ChannelSpec, name: Arc<str>, value: Write<Value>) -> Self {
+        let is_topic = matches!(spec.kind, Kind::Topic | Kind::TopicAccumulate);
+        let (is_merged, is_tracked) = (!spec.kind.single_writer(), spec.kind != Kind::Untracked);
+        let value = match value {
+            // A topic collects items, so a plain item is a list of one item.
+            Write::Merge(item) if is_topic && !item.is_array() => Write::Merge(Value::Array(vec![item])),
+            Write::Overwrite(item) if is_topic && !item.is_array() => Write::Overwrite(Value::Array(vec![item])),
+            // Without a reducer there is nothing to bypass.
+            Write::Overwrite(value) if !is_merged => Write::Merge(value),
+            value => value,
+        };
+        Self { channel, name, value, is_merged, is_tracked }
     }
 }
 
@@ -321,11 +326,8 @@ impl ChannelWrite for DynWrite {
     }
 
     fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self> {
-        let (is_merged, is_tracked) = (!spec.kind.single_writer(), spec.kind != Kind::Untracked);
         let Self { name, value, .. } = *write.downcast::<Self>().ok()?;
-        // Without a reducer there is nothing to bypass.
-        let value = if is_merged { value } else { Write::Merge(value.into_value()) };
-        Some(Self { channel, name, value, is_merged, is_tracked })
+        Some(Self::new(channel, spec, name, value))
     }
 }
 
@@ -347,12 +349,7 @@ impl DynUpdate {
             return Err(NodeError::permanent(format!("there is no channel `{name}`{tail}")));
         };
         let mut writes = self.0;
-        let value = match (value.into(), schema.channels[channel].reducer.is_some()) {
-            // Without a reducer there is nothing to bypass.
-            (Write::Overwrite(value), false) => Write::Merge(value),
-            (value, _) => value,
-        };
-        writes.set(DynWrite::new(schema, channel, name.into(), value));
+        writes.set(DynWrite::new(channel, &schema.channels[channel].spec, name.into(), value.into()));
         Ok(Self(writes))
     }
 }
