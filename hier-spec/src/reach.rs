@@ -133,6 +133,15 @@ impl Reachability {
         leads
     }
 
+    /// Follows transitions from a node until each node that can follow also leads back. Returns such a node.
+    pub(crate) fn last_from(&self, mut node: usize) -> usize {
+        loop {
+            let (leads, follows) = (self.leading_to(&[node]), self.followed(self.out[node].clone(), |_, _| true));
+            let Some(next) = (0..follows.len()).rfind(|other| follows[*other] && !leads[*other]) else { return node };
+            node = next;
+        }
+    }
+
     /// Returns the nodes from which END can be reached.
     pub(crate) fn ending(&self) -> Vec<bool> {
         self.leading((0..self.list.len()).filter(|way| self.list[*way].to == Target::End).collect())

@@ -33,14 +33,17 @@ pub(super) fn unreachable(spec: &GraphSpec, reached: &[bool], dead: &BTreeSet<us
     }
 }
 
+/// Finds dead ends and loops without an exit. Reports one node of each, and not the nodes before it.
 pub(super) fn no_end(spec: &GraphSpec, reach: &Reachability, reached: &[bool], findings: &mut Findings) {
     let ends = reach.ending();
-    for (index, node) in spec.nodes.iter().enumerate() {
-        if reached[index] && !ends[index] {
-            let name = &node.name;
-            let message = format!("END cannot be reached from `{name}`: add `{name} >> END`, or another path to END");
-            findings.push(ShapeRule::NoEnd, [SpecSite::Node(index)], message);
-        }
+    let mut open: Vec<usize> = (0..spec.nodes.len()).filter(|node| reached[*node] && !ends[*node]).collect();
+    while let Some(first) = open.first() {
+        let last = reach.last_from(*first);
+        let name = &spec.nodes[last].name;
+        let message = format!("END cannot be reached from `{name}`: add `{name} >> END`, or another path to END");
+        findings.push(ShapeRule::NoEnd, [SpecSite::Node(last)], message);
+        let leads = reach.leading_to(&[last]);
+        open.retain(|node| !leads[*node]);
     }
 }
 

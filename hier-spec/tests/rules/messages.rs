@@ -26,6 +26,20 @@ fn node_without_a_path_is_refused() {
 }
 
 #[test]
+fn each_dead_end_and_loop_is_reported_once() {
+    let ends = |graph: Graph, expected: &[usize]| {
+        let found = graph.findings();
+        assert!(found.iter().all(|finding| finding.rule == ShapeRule::NoEnd), "{found:?}");
+        let sites: Vec<_> = found.iter().flat_map(|finding| finding.sites.iter().copied()).collect();
+        assert_eq!(sites, expected.iter().map(|node| SpecSite::Node(*node)).collect::<Vec<_>>());
+    };
+    ends(graph(3).chain(&[START, A, B, C]), &[C]);
+    ends(graph(3).chain(&[START, A, B, C, B]), &[C]);
+    ends(graph(3).route(START, "r", &[&[A], &[B], &[END]]).chain(&[A, C, A]), &[A, B]);
+    ends(graph(3).chain(&[START, C, B, A]).chain(&[C, END]), &[A]);
+}
+
+#[test]
 fn loop_that_no_run_reaches_is_unreachable_only() {
     let graph = graph(2).chain(&[START, A, END]).chain(&[B, B]).chain(&[B, END]);
     assert_eq!(graph.rules(), [ShapeRule::Unreachable]);
