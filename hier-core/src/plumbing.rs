@@ -4,6 +4,7 @@ pub use std::borrow::Cow;
 pub use std::sync::Arc;
 
 pub use ::{core, std};
+pub use hier_macros::ToolItems;
 pub use hier_spec::agent::AgentKind;
 pub use hier_spec::flow::{FlowSpec, NodeChannels, NodeFlow};
 pub use hier_spec::trust::{GraphTrust, ToolTrust, TrustLabels, TrustSource, leak_message, leaks};
@@ -31,7 +32,7 @@ pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, 
 pub use crate::state::checked::{AnyParameter, Checked, Known, Late, Mention};
 pub use crate::state::derived::{
     BoxedWrite, as_messages, boxed, channel_type, cloned, copy, fingerprint, from_messages, known, lift, load,
-    load_write, merge_with, name, no_channel, reset, set, state_type, stored, unboxed, unboxed_value,
+    load_write, merge_with, name, no_channel, reset, set, state_type, stored, unboxed, unboxed_value, untracked_type,
 };
 pub use crate::state::fields::{Field, Fields, behind};
 pub use crate::state::merge::{MergeOf, merge_stored};
@@ -44,7 +45,8 @@ pub use crate::state::secret::{
 };
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, HasInitial, I, Internal, IntoUpdate,
-    IsLastStep, Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith,
-    State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    IsLastStep, Leaf, ManagedType, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps,
+    SharesWith, State, Steps, Stored, StoredValues, Unmanaged, Update, Values, WritableChannel, Write, WriteClaim,
+    Writes,
 };
 pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

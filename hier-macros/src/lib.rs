@@ -9,6 +9,7 @@ mod approval;
 mod crate_path;
 mod diag;
 mod docs;
+mod fragment;
 #[cfg(test)]
 mod grammar;
 mod graph;
@@ -61,4 +62,11 @@ pub fn graph(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), &item.into(), &Hier::find()).into()
+}
+
+/// Emits the items of a tool. Only for the code that `tool` generates.
+#[doc(hidden)]
+#[proc_macro_derive(ToolItems, attributes(tool_items))]
+pub fn derive_tool_items(input: TokenStream) -> TokenStream {
+    tool::items(input.into()).into()
 }

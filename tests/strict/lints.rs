@@ -92,6 +92,10 @@ pub struct Case {
     /// The largest number, by a function.
     #[reducer(with = largest)]
     pub most: u32,
+    /// Replaced by `most`.
+    #[deprecated = "use `most`"]
+    #[reducer(with = <u32 as Largest>::largest)]
+    pub more: u32,
     /// Gone after a step.
     #[channel(ephemeral)]
     pub hint: Option<String>,
@@ -104,6 +108,16 @@ fn first(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<(), 
         return Err("version 1 has no channel `answer`".into());
     }
     Ok(())
+}
+
+trait Largest {
+    fn largest(current: &mut Self, new: Self);
+}
+
+impl Largest for u32 {
+    fn largest(current: &mut Self, new: Self) {
+        largest(current, new);
+    }
 }
 
 fn largest(current: &mut u32, new: u32) {
@@ -230,6 +244,20 @@ pub async fn look_up(#[args] place: Place) -> String {
     place.year.to_string()
 }
 
+/// Exists on another system.
+#[tool]
+#[cfg(target_os = "none")]
+pub async fn elsewhere(place: Missing) -> String {
+    place
+}
+
+/// Looks up an old place.
+#[tool]
+#[deprecated = "use `look_up`"]
+pub async fn look_back(year: u16) -> String {
+    year.to_string()
+}
+
 /// Adds up.
 #[tool(step)]
 pub async fn add(
@@ -264,6 +292,12 @@ graph! {
 }
 
 const TOOLS: &[&str] = &[look_up::NAME, add::NAME];
+
+graph! {
+    /// Counts as before.
+    #[deprecated = "use `Inner`"]
+    pub Outer<Case, Desk> = Graph { nodes: [count], edges: [START >> count >> END] }
+}
 
 graph! {
     /// Calls tools.

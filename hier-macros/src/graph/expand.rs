@@ -27,6 +27,9 @@ use crate::words::Words;
 pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
     let questions = asks::questions(model);
+    // The compiler would report each use of a deprecated graph in its own code.
+    let is_deprecated = attributes.iter().any(|attribute| attribute.path().is_ident("deprecated"));
+    let deprecated = is_deprecated.then(|| quote!(#[allow(deprecated)]));
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
         let (checked, alias) = checked(state);
@@ -35,6 +38,7 @@ pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> T
         let outline = outline::outline(model, state, words);
         quote! {
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, unexpected_cfgs, unused_qualifications)]
+            #deprecated
             const _: () = {
                 #[cfg(rust_analyzer)]
                 const _: () = {
@@ -50,6 +54,7 @@ pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> T
                     #fits_context
                 };
             };
+            #deprecated
             #targets
         }
     });

@@ -119,6 +119,7 @@ fn cache_has_a_ttl_and_an_optional_key() {
     expect(&node("cache: Cache {}"), &["a `Cache` needs the time for which a result is reused"]);
     expect(&node("cache: Cache { ttl: 60s, key_func: f }"), &["`Cache` has no field `key_func`"]);
     expect(&node("cache: Cache { ttl: 60, key: f }"), &["a duration needs its unit: `60s`"]);
+    expect(&node("timeout: -5s"), &["a duration cannot be negative"]);
     let twice = ["the field `ttl` is given twice", "… also here: the field `ttl` is given twice"];
     expect(&node("cache: Cache { ttl: 60s, ttl: 1s }"), &twice);
 }
@@ -151,6 +152,7 @@ fn shapes_are_checked() {
     expect(&graph("a", "a >> END"), &["no edge leaves START"]);
     expect(&graph("a, b", "START >> a >> END, b >> END"), &["`b` can never run"]);
     expect(&graph("a", "START >> a >> a"), &["END cannot be reached from `a`"]);
+    expect(&graph("a, b", "START >> a >> b"), &["END cannot be reached from `b`"]);
     expect(&graph("a", "START >> a >> END, a >> END"), &["the edge from `a`", "… also here: the edge from `a`"]);
     expect(
         &graph("a, b", "START >> a >> match r { X => b, Y => [b] }, b >> END"),
@@ -194,6 +196,8 @@ fn heads_are_checked() {
         &["a `SimpleGraph` runs one function: add `compute: function`"],
     );
     expect(&errors("G<S>"), &["expected a graph: `Name"]);
+    expect(&errors("G<'a, S> = SimpleGraph { compute: a }"), &["a graph has no lifetimes: write `G<State>`"]);
+    expect(&errors("G<3> = SimpleGraph { compute: a }"), &["expected a type: a graph takes a state and a context"]);
     let parameter = "G<T><S, C> = Graph { nodes: [a], edges: [START >> a >> END] }";
     expect(&errors(parameter), &["a graph has no type parameters: write `G<State>`"]);
 }

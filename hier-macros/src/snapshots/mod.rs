@@ -3,6 +3,7 @@
 
 use expect_test::{ExpectFile, expect_file};
 use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
 
 use crate::crate_path::Hier;
 
@@ -103,5 +104,10 @@ fn tool_expansion() {
     let call = "/// Looks.
         async fn look(state: &Filing, /** The year. */ year: u16, #[default = 3] limit: u32) -> Result<String> { todo!() }";
     let options = tokens("needs_approval, timeout = 5s");
-    compare(crate::tool::expand(options, &tokens(call), &hier()), &expect_file!["tool.rs.txt"]);
+    let output = crate::tool::expand(options, &tokens(call), &hier());
+    let mut file: syn::File = syn::parse2(output).expect("the output parses");
+    let Some(syn::Item::Struct(tool)) = file.items.last_mut() else { panic!("no type") };
+    let items = crate::tool::items(tool.to_token_stream());
+    tool.attrs.retain(|attribute| !attribute.path().is_ident("tool_items"));
+    compare(quote!(#file #items), &expect_file!["tool.rs.txt"]);
 }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, GenericParam, Generics, Ident, Path, Type, Visibility};
+use syn::{Attribute, ExprPath, GenericParam, Generics, Ident, Type, Visibility};
 
 use super::parse::{Reducer, StateField, StateInput};
 use crate::symbol;
@@ -21,7 +21,7 @@ pub(super) struct StateModel {
     /// Defaults to 1.
     pub(super) version: u32,
     /// The migrations from older versions, in order. The last one migrates from the previous version.
-    pub(super) migrations: Vec<Path>,
+    pub(super) migrations: Vec<ExprPath>,
 }
 
 pub(super) struct ChannelModel {
@@ -65,7 +65,7 @@ pub(super) enum Merge {
     /// A function of `hier_core::reducer::builtin`: the word in the attribute, and the name of the function.
     Builtin { word: Ident, name: Ident },
     /// A function of the user.
-    With(Path),
+    With(ExprPath),
 }
 
 /// The field whose channels become channels of this state.
@@ -231,6 +231,14 @@ pub(super) fn is_primitive(ty: &Type) -> bool {
     }
 }
 
+/// Returns true for a path without arguments and parameters, except `String` and primitive types.
+pub(super) fn may_be_alias(ty: &Type, generics: &Generics) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let is_plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
+    let is_known = is_primitive(ty) || last_segment(ty).is_some_and(|last| last.ident == "String");
+    is_plain && !is_known && !has_parameter(ty, generics)
+}
+
 /// Returns true for one of [`symbol::TEXTS`] with the argument `String`.
 pub(super) fn is_texts(ty: &Type) -> bool {
     let Some(segment) = last_segment(ty) else { return false };
@@ -243,7 +251,6 @@ pub(super) fn is_texts(ty: &Type) -> bool {
 fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last(),
-        Type::Group(group) => last_segment(&group.elem),
         _ => None,
     }
 }

@@ -6,11 +6,15 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Data, DeriveInput, Expr, Fields, Generics, Ident, Lit, LitStr, Meta, Path, Token, Type, Visibility,
+    Attribute, Data, DeriveInput, Expr, ExprPath, Fields, Generics, Ident, Lit, LitStr, Meta, Path, Token, Type,
+    Visibility, parse_quote,
 };
 
 use crate::diag::{Errors, unknown};
+use crate::fragment;
 use crate::symbol;
 
 pub(super) struct StateInput {
@@ -23,7 +27,7 @@ pub(super) struct StateInput {
     /// Each `version`, with its location.
     pub(super) versions: Vec<(u32, Span)>,
     /// Each list of `migrate`, with its location.
-    pub(super) migrations: Vec<(Vec<Path>, Span)>,
+    pub(super) migrations: Vec<(Vec<ExprPath>, Span)>,
 }
 
 /// A field. Each list has one entry per occurrence of the attribute.
@@ -46,7 +50,7 @@ pub(super) enum Reducer {
     Builtin(Ident),
     With {
         word: Ident,
-        path: Path,
+        path: ExprPath,
     },
     /// A value that the macro has rejected.
     Unknown(Span),
@@ -85,10 +89,17 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> StateInput {
     let written = named_fields(input.data, &input.ident, errors);
     let mut fields: Vec<StateField> = Vec::new();
     for field in written.into_iter().filter(|_| !borrows) {
-        // The compiler reports a field that is declared twice.
+        // The compiler reports a field that is declared twice, and a type that no field can have.
         match field.ident.clone() {
-            Some(ident) if fields.iter().all(|other| other.ident != ident) => {
-                fields.push(self::field(ident, field, errors));
+            Some(ident) if fields.iter().all(|other| other.ident != ident) && !NoFieldType::is(&field.ty) => {
+                let mut field = self::field(ident, field, errors);
+                Named { state: &input.ident, generics: &input.generics }.visit_type_mut(&mut field.ty);
+                let is_stored = !field.kinds.iter().any(|kind| kind.word == symbol::UNTRACKED);
+                if is_stored && matches!(field.ty, Type::Reference(_)) {
+                    errors.push(&field.ty, BORROWED);
+                } else {
+                    fields.push(field);
+                }
             }
             _ => {}
         }
@@ -96,31 +107,86 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> StateInput {
     let (vis, ident, generics) = (input.vis, input.ident, input.generics);
     let mut read =
         StateInput { vis, ident, generics, fields, home: None, versions: Vec::new(), migrations: Vec::new() };
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::STATE)) {
-        for word in words(attribute, "version = 2", errors) {
-            struct_option(&word, &mut read, errors);
+    for attribute in &input.attrs {
+        let path = attribute.path();
+        if path.is_ident(symbol::STATE) {
+            for word in words(attribute, "version = 2", errors) {
+                struct_option(&word, &mut read, errors);
+            }
+        } else if path.is_ident(symbol::REDUCER) || path.is_ident(symbol::CHANNEL) {
+            errors.push(attribute, format!("`{}` is an attribute of a channel: write it above a field", text(path)));
         }
     }
     read
 }
 
+const BORROWED: &str = "a stored channel owns its value: write an owned type (`String` for `&str`, `Vec<T>` for `&[T]`), or add \
+                        `#[channel(untracked)]`";
+
+/// Finds a reference without a lifetime, `_` and `impl Trait`, which the type of a field cannot contain.
+struct NoFieldType(bool);
+
+impl NoFieldType {
+    fn is(ty: &Type) -> bool {
+        let mut visitor = Self(false);
+        visitor.visit_type(ty);
+        visitor.0
+    }
+}
+
+impl<'ast> Visit<'ast> for NoFieldType {
+    fn visit_type_reference(&mut self, reference: &'ast syn::TypeReference) {
+        self.0 |= reference.lifetime.is_none();
+        visit::visit_type_reference(self, reference);
+    }
+
+    fn visit_type_infer(&mut self, _: &'ast syn::TypeInfer) {
+        self.0 = true;
+    }
+
+    fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {
+        self.0 = true;
+    }
+
+    // The arguments of a function need no lifetimes.
+    fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
+
+    fn visit_parenthesized_generic_arguments(&mut self, _: &'ast syn::ParenthesizedGenericArguments) {}
+}
+
+/// Replaces `Self` by the state, because `Self` is another type in the generated types.
+struct Named<'a> {
+    state: &'a Ident,
+    generics: &'a Generics,
+}
+
+impl VisitMut for Named<'_> {
+    fn visit_path_mut(&mut self, path: &mut Path) {
+        visit_mut::visit_path_mut(self, path);
+        let Some(first) = path.segments.first_mut().filter(|first| first.ident == "Self") else { return };
+        let (mut state, (_, arguments, _)) = (self.state.clone(), self.generics.split_for_impl());
+        state.set_span(state.span().located_at(first.ident.span()));
+        let arguments = arguments.as_turbofish();
+        *first = parse_quote!(#state #arguments);
+    }
+}
+
 fn struct_option(meta: &Meta, input: &mut StateInput, errors: &mut Errors) {
     let name = text(meta.path());
     let value = match meta {
-        Meta::NameValue(value) => Some(&value.value),
+        Meta::NameValue(value) => Some(fragment::expression(&value.value)),
         _ => None,
     };
     match (&*name, value) {
-        (symbol::VERSION, Some(Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }))) => {
-            if let Some(number) = errors.keep(number.base10_parse()) {
-                input.versions.push((number, meta.span()));
-            }
-        }
-        (symbol::VERSION, _) => errors.push(meta, "the version of a state is a number: `version = 2`"),
+        (symbol::VERSION, value) => match value.and_then(version) {
+            Some(number) => input.versions.push((number, meta.span())),
+            None => errors.push(meta, format!("the version of a state is a number up to {}: `version = 2`", u32::MAX)),
+        },
         (symbol::MIGRATE, Some(value)) => match paths(value) {
             Some(paths) => input.migrations.push((paths, meta.span())),
             None => errors.push(value, MIGRATE),
         },
+        (symbol::CRATE, Some(_)) if input.home.is_some() => errors.push(meta, "`crate` is given twice: remove one"),
         (symbol::CRATE, Some(Expr::Path(path))) => input.home = Some(path.path.clone()),
         (symbol::CRATE, _) => errors.push(meta, "`crate` takes the path of hier: `crate = my_crate::hier`"),
         (symbol::MIGRATE, None) => errors.push(meta, MIGRATE),
@@ -128,12 +194,19 @@ fn struct_option(meta: &Meta, input: &mut StateInput, errors: &mut Errors) {
     }
 }
 
+fn version(value: &Expr) -> Option<u32> {
+    match value {
+        Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
+        _ => None,
+    }
+}
+
 const MIGRATE: &str = "`migrate` takes a function, or a list whose last function migrates from the previous version: \
                        `migrate = from_v2`, `migrate = [from_v1, from_v2]`";
 
-fn paths(value: &Expr) -> Option<Vec<Path>> {
-    match value {
-        Expr::Path(path) => Some(vec![path.path.clone()]),
+fn paths(value: &Expr) -> Option<Vec<ExprPath>> {
+    match fragment::expression(value) {
+        Expr::Path(path) => Some(vec![path.clone()]),
         Expr::Array(list) => list.elems.iter().map(|item| paths(item).and_then(|mut one| one.pop())).collect(),
         _ => None,
     }
@@ -159,7 +232,7 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<syn::Fiel
 fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
     let mut read = StateField {
         ident,
-        ty: field.ty,
+        ty: fragment::ty(field.ty),
         docs: Vec::new(),
         reducers: Vec::new(),
         kinds: Vec::new(),
@@ -194,6 +267,10 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
     let name = attribute.path().to_token_stream().to_string();
     let list = match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => list,
+        Meta::NameValue(meta) => {
+            errors.push(meta, format!("write the value of `{name}` in parentheses: `#[{name}({example})]`"));
+            return Vec::new();
+        }
         _ => {
             errors.push(&attribute.meta, format!("`#[{name}]` is empty: write, for example, `#[{name}({example})]`"));
             return Vec::new();
@@ -218,8 +295,8 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     };
     let name = word.unraw().to_string();
     let wrong = match meta {
-        Meta::NameValue(value) if name == symbol::WITH => match &value.value {
-            Expr::Path(path) => return Reducer::With { word, path: path.path.clone() },
+        Meta::NameValue(value) if name == symbol::WITH => match fragment::expression(&value.value) {
+            Expr::Path(path) => return Reducer::With { word, path: path.clone() },
             other => {
                 errors.push(other, "`with` takes the path of a function: `with = merge`, where `fn merge(&mut T, T)`");
                 return Reducer::Unknown(word.span());
@@ -252,7 +329,9 @@ fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
         }
         (Some(word), Meta::List(list)) if name == symbol::TOPIC => {
             let inner = list.tokens.to_string();
-            if inner != symbol::ACCUMULATE {
+            if inner.is_empty() {
+                errors.push(list, "write `topic` alone, or `topic(accumulate)`");
+            } else if inner != symbol::ACCUMULATE {
                 errors.push(&list.tokens, unknown("option of a topic:", &inner, &[symbol::ACCUMULATE]));
             }
             field.kinds.push(KindWord { word, accumulate: true });
@@ -271,7 +350,7 @@ fn option(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match meta {
         Meta::Path(path) if name == symbol::FLATTEN => field.flattens.push(path.span()),
-        Meta::NameValue(value) if name == symbol::RENAME => match &value.value {
+        Meta::NameValue(value) if name == symbol::RENAME => match fragment::expression(&value.value) {
             Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => field.renames.push(text.clone()),
             other => errors.push(other, "the name of a channel is a string: `rename = \"name\"`"),
         },

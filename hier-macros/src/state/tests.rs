@@ -59,6 +59,25 @@ fn words_of_other_attributes_are_refused() {
 }
 
 #[test]
+fn shape_of_attributes_is_checked() {
+    expect(&field("#[reducer = \"append\"]", "Vec<u8>"), &["write the value of `reducer` in parentheses"]);
+    expect(&field("#[channel(topic())]", "Vec<u8>"), &["write `topic` alone, or `topic(accumulate)`"]);
+    let above = |name: &str| format!("`{name}` is an attribute of a channel: write it above a field");
+    expect(&derived("#[reducer(append)] #[channel(topic)]", "a: u8"), &[&above("reducer"), &above("channel")]);
+    expect(&derived("#[state(crate = a, crate = b)]", "a: u8"), &["`crate` is given twice"]);
+}
+
+#[test]
+fn channel_owns_its_value() {
+    expect(&field("", "&'static str"), &["a stored channel owns its value"]);
+    expect(&field("#[channel(untracked)]", "&'static str"), &[]);
+    // The compiler reports these types.
+    for ty in ["&str", "Vec<&str>", "impl Clone", "Option<_>"] {
+        expect(&field("", ty), &[]);
+    }
+}
+
+#[test]
 fn contradicting_attributes_are_refused() {
     let both = "`list` is `ephemeral` and has a reducer: remove one of the two";
     expect(&field("#[reducer(append)] #[channel(ephemeral)]", "Vec<String>"), &[both, both]);
@@ -96,6 +115,9 @@ fn versions_and_migrations_fit_together() {
     expect(&errors("version = 2, version = 3"), &["the version is given twice"]);
     expect(&errors("version = 3, migrate = from_v1, migrate = from_v2"), &["`migrate` is given twice"]);
     expect(&errors("version = 0"), &["versions start at 1"]);
+    for version in ["version = -1", "version = 4294967296", "version = \"2\"", "version"] {
+        expect(&errors(version), &["the version of a state is a number up to 4294967295: `version = 2`"]);
+    }
     expect(&errors("migrate = from_v1"), &["version 1 has 0 earlier versions and 1 migration here"]);
     expect(
         &errors("version = 2, migrate = [from_v1, from_v2]"),

@@ -29,9 +29,10 @@ pub(crate) const ARGS: &str = "args";
 pub(crate) const DEFAULT: &str = "default";
 pub(crate) const PARAMETER_ATTRIBUTES: &[&str] = &[INJECT, ARGS, DEFAULT];
 pub(crate) const DOC: &str = "doc";
+pub(crate) const CFG: &str = "cfg";
 
 /// The attributes that the compiler accepts on parameters.
-pub(crate) const LINTS: &[&str] = &["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"];
+pub(crate) const LINTS: &[&str] = &["allow", "cfg_attr", "deny", "expect", "forbid", "warn"];
 
 // The last path segments of the types of parameters.
 pub(crate) const RUN: &str = "Run";

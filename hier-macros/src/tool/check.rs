@@ -7,9 +7,10 @@
 //! 5. [`tried_once`]: it has at least one attempt.
 //! 6. [`described`]: it has a description.
 //! 7. [`approved_once`]: it has one rule for approval.
-//! 8. [`client`](super::client::check): a client tool needs nothing of the server.
+//! 8. [`owned`]: its result owns its data.
+//! 9. [`client`](super::client::check): a client tool needs nothing of the server.
 
-use syn::{Expr, GenericParam, Lit, Type};
+use syn::{Expr, GenericParam, Lit, ReturnType, Type};
 
 use super::model::{ParamRole, ToolModel};
 use super::{client, parse};
@@ -23,6 +24,7 @@ pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
     tried_once(tool, errors);
     described(tool, errors);
     approved_once(tool, errors);
+    owned(tool, errors);
     client::check(tool, errors);
 }
 
@@ -114,6 +116,16 @@ fn described(tool: &ToolModel, errors: &mut Errors) {
                 "the tool `{ident}` has no description, which models need to choose it: write a doc comment above it"
             ),
         );
+    }
+}
+
+/// The result outlives the call.
+fn owned(tool: &ToolModel, errors: &mut Errors) {
+    if let ReturnType::Type(_, ty) = &tool.function.sig.output
+        && let Type::Reference(reference) = &**ty
+        && reference.lifetime.is_none()
+    {
+        errors.push(ty, "the result of a tool owns its data: write `String` or another owned type");
     }
 }
 

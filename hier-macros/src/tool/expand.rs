@@ -10,12 +10,15 @@ use super::context::Context;
 use super::model::{Argument, Need, ParamRole, ToolModel};
 use super::{client, facts, parse, trust};
 use crate::diag::local;
+use crate::symbol;
 
 /// After an error, generates the type with traits that do nothing.
 pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> TokenStream {
     let ToolModel { function, .. } = tool;
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    // A condition that removes the function also removes the tool.
+    let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::CFG));
     let name = tool.name();
     let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
     let secrets = sound.then(|| facts::secrets(tool));
@@ -33,16 +36,10 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let fields = if emits_function { quote!({}) } else { quote!(;) };
     let (client, call) =
         (sound.then(|| client::implementation(tool, &args_type(tool))), sound.then(|| client::call_type(tool, hier)));
-    quote! {
-        #function
+    let items = quote! {
         #call
 
-        #(#docs)*
-        #[allow(non_camel_case_types, missing_docs)]
-        #[derive(Clone, Copy, Debug, Default)]
-        #visibility struct #ident #fields
-
-        #[allow(non_snake_case, unused_qualifications)]
+        #[allow(deprecated, non_snake_case, unused_qualifications)]
         const _: () = {
             use #hier as __hier;
 
@@ -57,6 +54,16 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
             #client
             #secrets
         };
+    };
+    quote! {
+        #function
+
+        #(#docs)*
+        #(#conditions)*
+        #[allow(non_camel_case_types, missing_docs)]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug, ::core::default::Default, #hier::ToolItems)]
+        #[tool_items { #items }]
+        #visibility struct #ident #fields
     }
 }
 
@@ -320,7 +327,7 @@ fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
         (timeout, retry) => {
             let timeout = option(timeout.as_ref());
             let retry = retry.as_ref().map_or_else(|| quote!(1_u32), ToTokens::to_token_stream);
-            let retry = quote!(__hier::Retry::from(#retry));
+            let retry = quote_spanned!(retry.span()=> __hier::Retry::from(#retry));
             quote! {
                 __hier::attempts(__task.run(), &__call.name, #timeout, #retry, move || async move { #attempt }).await
             }
@@ -361,7 +368,7 @@ fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
                     Need::Required => quote_spanned!(ty.span()=> #arguments.required::<#ty>(#name)),
                     Need::Optional(inner) => quote_spanned!(ty.span()=> #arguments.optional::<#inner>(#name)),
                     Need::Default(default) => {
-                        let default = default_value(default.as_ref());
+                        let default = default_value(default.as_ref(), ty);
                         quote_spanned!(ty.span()=> #arguments.defaulted::<#ty>(#name, || #default))
                     }
                 }
@@ -374,9 +381,9 @@ fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
 }
 
 /// Converts a string literal into the type of the argument, which is usually `String`.
-fn default_value(default: Option<&Expr>) -> TokenStream {
+fn default_value(default: Option<&Expr>, ty: &Type) -> TokenStream {
     match default {
-        None => quote!(::core::default::Default::default()),
+        None => quote_spanned!(ty.span()=> ::core::default::Default::default()),
         Some(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => quote!(::core::convert::Into::into(#literal)),
         Some(value) => value.to_token_stream(),
     }

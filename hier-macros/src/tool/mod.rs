@@ -42,5 +42,15 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
     quote!(#code #errors)
 }
 
+/// Returns the items in the attribute of a tool's type. They are not next to the type, because the compiler would
+/// report each of them in an `impl` block, where none is possible.
+pub(crate) fn items(input: TokenStream) -> TokenStream {
+    let items = |input: syn::DeriveInput| {
+        let packed = input.attrs.into_iter().filter(|attribute| attribute.path().is_ident("tool_items"));
+        packed.map(|attribute| Ok(attribute.meta.require_list()?.tokens.clone())).collect::<syn::Result<TokenStream>>()
+    };
+    syn::parse2(input).and_then(items).unwrap_or_else(|error| error.to_compile_error())
+}
+
 #[cfg(test)]
 mod tests;

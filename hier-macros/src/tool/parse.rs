@@ -14,6 +14,7 @@ use super::model::{Argument, Need, Param, ParamRole, ToolModel, ToolOptions};
 use crate::approval::Approval;
 use crate::diag::{Errors, unknown};
 use crate::docs::Docs;
+use crate::fragment;
 use crate::graph;
 use crate::symbol;
 
@@ -142,7 +143,7 @@ fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
             let attributes = std::mem::take(&mut typed.attrs);
             let (ours, rest) = attributes.into_iter().partition(|attribute| is_ours(attribute, errors));
             typed.attrs = rest;
-            role(&ours, &typed.pat, &typed.ty, errors)
+            role(&ours, &typed.pat, &fragment::ty((*typed.ty).clone()), errors)
         }
     };
     Param { span, role }
@@ -155,7 +156,9 @@ fn is_ours(attribute: &Attribute, errors: &mut Errors) -> bool {
     if symbol::LINTS.contains(&word.as_str()) {
         return false;
     }
-    if word != symbol::DOC && !symbol::PARAMETER_ATTRIBUTES.contains(&word.as_str()) {
+    if word == symbol::CFG {
+        errors.push(attribute, "a tool always has the same arguments: write a second tool, and `#[cfg(…)]` above both");
+    } else if word != symbol::DOC && !symbol::PARAMETER_ATTRIBUTES.contains(&word.as_str()) {
         errors.push(attribute.path(), unknown("attribute of an argument", &word, symbol::PARAMETER_ATTRIBUTES));
     }
     true
@@ -183,6 +186,10 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
     }
     let role = match ty {
         Type::Reference(reference) => borrowed(reference, errors),
+        Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL => {
+            errors.push(ty, "a tool borrows its call: write `&ToolCall`");
+            return ParamRole::Wrong;
+        }
         Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL_ID => ParamRole::CallId,
         Type::Path(_) if asked(ty).is_some() => injected(ty),
         _ => return argument(attributes, pattern, ty, find(symbol::DEFAULT), errors),
@@ -297,7 +304,7 @@ fn argument(
 fn default_of(attribute: &Attribute) -> syn::Result<Option<Expr>> {
     match &attribute.meta {
         Meta::Path(_) => Ok(None),
-        Meta::NameValue(pair) => Ok(Some(pair.value.clone())),
+        Meta::NameValue(pair) => Ok(Some(fragment::expression(&pair.value).clone())),
         Meta::List(list) => Err(syn::Error::new_spanned(list, "write `#[default = …]`")),
     }
 }

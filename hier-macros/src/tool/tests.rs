@@ -66,10 +66,12 @@ fn unsupported_parameter_is_refused() {
     expect(&params("list: &[u8]"), &["a tool borrows its state"]);
     expect(&params("state: &mut Filing"), &["cannot change the state in place"]);
     expect(&params("any: impl Into<String>"), &["write a concrete type"]);
+    expect(&params("call: ToolCall"), &["a tool borrows its call: write `&ToolCall`"]);
 }
 
 #[test]
 fn parameter_attributes_are_checked() {
+    expect(&params("#[cfg(unix)] year: u16"), &["a tool always has the same arguments"]);
     expect(&params("#[injekt] view: V<'_>"), &["unknown attribute of an argument `injekt`; did you mean `inject`?"]);
     expect(&params("#[inject(x)] view: V<'_>"), &["unexpected token in attribute"]);
     expect(
@@ -86,6 +88,8 @@ fn parameter_attributes_are_checked() {
 #[test]
 fn function_is_checked() {
     expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
+    expect(&errors("", "async fn look() -> &str {}"), &["the result of a tool owns its data: write `String`"]);
+    expect(&errors("", "async fn look() -> &'static str {}"), &[]);
     expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool cannot be generic, except over the context of its run"]);
     expect(&errors("", "async fn look<C: AsRef<Crm>>(run: &Run<C>) {}"), &[]);
     expect(&errors("", "async fn look<C, T>(run: &Run<C>) {}"), &["a tool cannot be generic"]);

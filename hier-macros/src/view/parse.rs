@@ -12,6 +12,7 @@ use syn::parse::ParseStream;
 use syn::{Data, DeriveInput, Fields, Generics, Ident, Lifetime, Path, Token, Type, TypeReference, parse_quote};
 
 use crate::diag::{Errors, unknown};
+use crate::fragment;
 use crate::symbol;
 
 pub(super) struct View {
@@ -120,7 +121,7 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<ViewField
 }
 
 fn view_field(field: syn::Field, errors: &mut Errors) -> Option<ViewField> {
-    let (name, ty) = (field.ident?, field.ty);
+    let (name, ty) = (field.ident?, fragment::ty(field.ty));
     let mut write = if is_named(&ty, symbol::OVERWRITE) { FieldWrite::Replace } else { FieldWrite::Always };
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::VIEW)) {
         if errors.keep(option(attribute)).is_none() {
@@ -153,7 +154,6 @@ fn option(attribute: &syn::Attribute) -> syn::Result<()> {
 fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == name),
-        Type::Group(group) => is_named(&group.elem, name),
         _ => false,
     }
 }

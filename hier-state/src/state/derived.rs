@@ -61,6 +61,22 @@ pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
 /// that the user wrote, so that the compiler reports an error at this type.
 pub const fn channel_type<T: Clone + Persist>() {}
 
+/// Checks at compile time that `T` can be the type of an untracked channel. Generated code calls this function with a
+/// type that the user wrote, so that the compiler reports an error at this type.
+pub const fn untracked_type<T: Clone + Untracked>() {}
+
+/// The type of an untracked channel.
+#[diagnostic::on_unimplemented(
+    message = "a channel of type `{Self}` cannot be shared between threads",
+    label = "cannot be shared",
+    note = "the tasks of a superstep run on several threads, so the type must be `Send + Sync + 'static`: use `Arc` for `Rc`, and `Mutex` \
+            for `RefCell`"
+)]
+pub trait Untracked: Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> Untracked for T {}
+
 /// Checks at compile time that `S` implements the traits that a state needs. Generated code calls this function with a
 /// type that the user wrote, so that the compiler reports an error at this type.
 pub const fn state_type<S: Clone + Initial>() {}

@@ -1,5 +1,7 @@
 //! Managed fields: fields of a state that only the engine writes.
 
+use std::marker::PhantomData;
+
 use serde::{Deserialize, Serialize};
 
 /// The progress of a run, from which the engine computes the managed fields of a state.
@@ -51,3 +53,25 @@ impl IsLastStep {
         self.0
     }
 }
+
+/// A stand-in for the type `T`. If `T` is a managed type, its constant is defined here. Otherwise, the constant is that
+/// of [`Unmanaged`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ManagedType<T>(PhantomData<T>);
+
+impl ManagedType<RemainingSteps> {
+    pub const IS_MANAGED: bool = true;
+}
+
+impl ManagedType<IsLastStep> {
+    pub const IS_MANAGED: bool = true;
+}
+
+/// The fallback of [`ManagedType`] for all other types.
+#[doc(hidden)]
+pub trait Unmanaged {
+    const IS_MANAGED: bool = false;
+}
+
+impl<T> Unmanaged for ManagedType<T> {}

@@ -42,6 +42,8 @@ pub use key::{Channel, Internal, ManagedValue, Open, Plain, Reduced, WritableCha
 #[doc(hidden)]
 pub use key::{InboxChannel, MayHaveTwoWriters};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
+#[doc(hidden)]
+pub use managed::{ManagedType, Unmanaged};
 pub use owned::{IntoUpdate, WriteClaim};
 #[doc(hidden)]
 pub use persist::{Carried, Parameter};

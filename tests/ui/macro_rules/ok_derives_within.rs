@@ -1,7 +1,7 @@
 // States, views and tools that a `macro_rules!` generates, with types from its caller.
 
 use hier_agents::prelude::*;
-use hier_agents::ToolCallId;
+use hier_agents::{DeclaredTool, ToolCallId};
 use hier_core::message::ToolCall;
 
 macro_rules! state {
@@ -65,6 +65,43 @@ macro_rules! tools {
     };
 }
 
+macro_rules! passed_on {
+    ($name:ident { $field:ident: $ty:ty, $text:ty } $channel:literal $version:literal $migrate:path, $merge:path; $time:literal $tool:ident($optional:ty, $default:expr)) => {
+        #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+        #[state(version = $version, migrate = $migrate)]
+        pub struct $name {
+            $field: $ty,
+            #[state(rename = $channel)]
+            #[reducer(with = $merge)]
+            merged: $text,
+        }
+
+        /// Adds up.
+        #[tool(timeout = $time)]
+        async fn $tool(third: $optional, #[default = $default] text: $text) -> String {
+            format!("{third:?} {text}")
+        }
+
+        graph! {
+            Passed<$name> = Graph { nodes: [pass { timeout: $time }], edges: [START >> pass >> END] }
+        }
+    };
+}
+
+type Stored = serde_json::Map<String, serde_json::Value>;
+
+fn from_v1(_: &mut Stored) -> Result<(), NodeError> {
+    Ok(())
+}
+
+fn join(old: &mut String, new: String) {
+    old.push_str(&new);
+}
+
+async fn pass() {}
+
+passed_on!(Passing { total: u32, String } "text" 2 from_v1, join; 5s add(Option<u8>, "x"));
+
 type List = Vec<String>;
 
 state!(Filing { total: u32, title: String } list List);
@@ -83,4 +120,8 @@ async fn see(seen: Seen<'_>) -> FilingUpdate {
 
 fn main() {
     let _ = (Review::compile(), Wide::update().count(1_u64).total(2), look {}, again {});
+    let _ = (Passed::compile(), Passing::update().total(2));
+    assert_eq!(Passing::channels().merged.name(), "text");
+    let parameters = <add as DeclaredTool>::declared().parameters;
+    assert_eq!(parameters.get("required"), None, "{parameters}");
 }

@@ -24,6 +24,14 @@ struct Sorted<T: Ord, const N: usize> {
     items: BTreeMap<T, [u8; 2]>,
 }
 
+#[derive(State, Clone, Default, Serialize, Deserialize)]
+#[serde(bound = "")]
+struct Tree<T: Clone + Default + Serialize + serde::de::DeserializeOwned> {
+    label: Option<T>,
+    #[reducer(append)]
+    children: Vec<Self>,
+}
+
 #[derive(View)]
 #[view(of = Filing<T, U>)]
 struct Seen<'a, T, U> {
@@ -48,5 +56,6 @@ graph! {
 fn main() {
     let _ = Count::compile();
     let _ = Filing::<String, u32>::update().items(vec!["a".to_owned()]).amounts([("a".to_owned(), 1)]);
+    let _ = Tree::<u8>::update().label(1).children([Tree::default()]);
     let _ = Sorted::<String, 3>::update().items([("a".to_owned(), [1, 2])]);
 }

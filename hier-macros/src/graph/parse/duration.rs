@@ -3,17 +3,23 @@
 use quote::ToTokens;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
-use syn::{Expr, Ident, Lit, Path, Result, braced};
+use syn::{Expr, ExprUnary, Ident, Lit, Path, Result, UnOp, braced};
 
 use super::super::ast::{CacheOption, Length, RetryOption};
 use super::{always, colon, doubled, list, no_such, skip_value};
 use crate::diag::{Errors, unknown};
+use crate::fragment;
 use crate::symbol;
 
 /// `5s`, `100ms`, or an expression of the type `Duration`.
 pub(crate) fn length(input: ParseStream<'_>) -> Result<Length> {
     let expression: Expr = input.parse()?;
-    let Expr::Lit(literal) = &expression else { return Ok(Length::Given(expression)) };
+    if let Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) = &expression
+        && matches!(**expr, Expr::Lit(_))
+    {
+        return Err(syn::Error::new_spanned(expression, "a duration cannot be negative"));
+    }
+    let Expr::Lit(literal) = fragment::expression(&expression) else { return Ok(Length::Given(expression)) };
     let (digits, suffix) = match &literal.lit {
         Lit::Int(number) => (number.base10_digits(), number.suffix()),
         Lit::Float(number) => (number.base10_digits(), number.suffix()),
@@ -146,7 +152,7 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
 }
 
 fn at_least_one(attempts: &Expr) -> Result<()> {
-    if let Expr::Lit(literal) = attempts
+    if let Expr::Lit(literal) = fragment::expression(attempts)
         && let Lit::Int(number) = &literal.lit
         && number.base10_digits() == "0"
     {

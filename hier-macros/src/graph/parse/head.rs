@@ -3,7 +3,7 @@
 use proc_macro2::TokenTree;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
-use syn::{Attribute, Ident, Result, Token, Type, Visibility, braced};
+use syn::{Attribute, Ident, Lifetime, Result, Token, Type, Visibility, braced};
 
 use super::super::ast::{Ast, GraphFields, GraphHead};
 use super::{body, pass_over};
@@ -62,9 +62,12 @@ fn types(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
 fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
     let name = &head.name;
     input.parse::<Token![<]>()?;
-    head.state = Some(ty(input)?);
+    if input.peek(Lifetime) {
+        return Err(input.error(format!("a graph has no lifetimes: write `{name}<State>`")));
+    }
+    head.state = Some(ty(input, name)?);
     if input.parse::<Option<Token![,]>>()?.is_some() && !input.peek(Token![>]) {
-        head.context = Some(ty(input)?);
+        head.context = Some(ty(input, name)?);
         let _ = input.parse::<Option<Token![,]>>();
     }
     if !input.peek(Token![>]) {
@@ -74,9 +77,15 @@ fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()>
 }
 
 /// Parses a type from a fork: syn reports an unfinished group of the input itself as an error of the whole call.
-fn ty(input: ParseStream<'_>) -> Result<Type> {
+fn ty(input: ParseStream<'_>, name: &Ident) -> Result<Type> {
     let ahead = input.fork();
-    let ty = ahead.parse()?;
+    let expected = |error: syn::Error| {
+        syn::Error::new(
+            error.span(),
+            format!("expected a type: a graph takes a state and a context, `{name}<State, Context>`"),
+        )
+    };
+    let ty = ahead.parse().map_err(expected)?;
     input.advance_to(&ahead);
     Ok(ty)
 }

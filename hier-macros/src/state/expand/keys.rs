@@ -58,7 +58,7 @@ fn keys(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
     let text = keys.to_string();
     let item = quote! {
         #[doc = #doc]
-        #[allow(dead_code, non_snake_case, private_interfaces)]
+        #[allow(dead_code, deprecated, non_snake_case, private_interfaces)]
         #vis struct #keys #impl_generics #conditions { #(#own)* #(#managed)* #flattened }
     };
     let impls = quote! {

@@ -6,13 +6,13 @@ mod shape;
 mod update;
 mod values;
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, parse_quote};
 
-use super::model::{ChannelModel, Flattened, StateModel, mentions};
+use super::model::{ChannelModel, Flattened, StateModel, may_be_alias, mentions};
 
 pub(super) use shape::{hash, hash64};
 
@@ -26,12 +26,13 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
     let secret = secret::expand(model, &names);
     let flattened = model.flattened.as_ref().and_then(|flattened| flattened.declared(hier));
     let checked = names.checked.as_ref().map(|alias| checked(model, alias));
+    let unmanaged = unmanaged(model);
     quote! {
         #flattened
         #checked
         #keys
         #update
-        #[allow(non_snake_case, unused_qualifications)]
+        #[allow(deprecated, non_snake_case, unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #key_impls
@@ -39,6 +40,7 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
             #values
             #shares
             #secret
+            #unmanaged
         };
     }
 }
@@ -117,9 +119,11 @@ fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
             (quote!(#ident<#(#any),*>), quote!(#ident<#(#parameters),*>))
         }
     };
-    let own = |ty| mentions(ty, ident) || mentions(ty, &Ident::new("Self", ident.span()));
-    let channels = model.channels.iter().filter(|channel| channel.is_persisted() && !own(&channel.ty));
-    let types = channels.map(|ChannelModel { ty, .. }| quote!(#hier::channel_type::<#ty>();));
+    let types = model.channels.iter().filter(|channel| !mentions(&channel.ty, ident)).map(|channel| {
+        let (ty, check) = (&channel.ty, if channel.is_persisted() { "channel_type" } else { "untracked_type" });
+        let check = Ident::new(check, Span::call_site());
+        quote!(#hier::#check::<#ty>();)
+    });
     let flattened = model
         .flattened
         .iter()
@@ -127,10 +131,10 @@ fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
         .map(|Flattened { ty, .. }| quote_spanned!(ty.span()=> let _ = <#ty as #hier::State>::CHANNELS;));
     quote! {
         #[cfg(doc)]
-        #[allow(non_camel_case_types)]
+        #[allow(deprecated, non_camel_case_types)]
         type #alias = #state;
         #[cfg(not(doc))]
-        #[allow(non_camel_case_types)]
+        #[allow(deprecated, non_camel_case_types)]
         type #alias = <#hier::Checked<#state, {
             #(#[allow(dead_code)] type #parameters = #hier::AnyParameter;)*
             #(#types)*
@@ -139,6 +143,25 @@ fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
             true
         }> as #hier::Known>::Type;
     }
+}
+
+/// Generates the checks that no channel has a managed type under another name. The macro knows such a type only by its
+/// name.
+fn unmanaged(model: &StateModel) -> TokenStream {
+    let checks = model.channels.iter().filter(|channel| may_be_alias(&channel.ty, &model.generics)).map(|channel| {
+        let (ty, field) = (&channel.ty, channel.field.unraw());
+        let message = format!(
+            "the type of `{field}` is an alias of `RemainingSteps` or `IsLastStep`, which the macro knows by name only: write that name"
+        );
+        quote_spanned! {ty.span()=>
+            const _: () = {
+                #[allow(unused_imports)]
+                use __hier::Unmanaged as _;
+                ::core::assert!(!__hier::ManagedType::<#ty>::IS_MANAGED, #message);
+            };
+        }
+    });
+    checks.collect()
 }
 
 /// Returns true if no parameter has bounds, so that [`checked`] can replace it.

@@ -37,7 +37,7 @@ fn write_type(model: &StateModel, names: &StateNames) -> TokenStream {
     });
     quote! {
         #[doc(hidden)]
-        #[allow(non_camel_case_types, dead_code, private_interfaces, clippy::large_enum_variant)]
+        #[allow(non_camel_case_types, dead_code, deprecated, private_interfaces, clippy::large_enum_variant)]
         #[derive(::core::clone::Clone)]
         #vis enum #write #impl_generics #conditions { #(#own)* #flattened }
     }
@@ -229,11 +229,12 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
     );
     quote! {
         #[doc = #doc]
+        #[allow(deprecated)]
         #[must_use = "an update does nothing until a node returns it"]
         #vis struct #update #impl_generics (#hier::Writes<#state>) #conditions;
 
         #[automatically_derived]
-        #[allow(dead_code, non_snake_case, private_interfaces)]
+        #[allow(dead_code, deprecated, non_snake_case, private_interfaces)]
         impl #impl_generics #update #arguments #conditions { #(#methods)* #(#managed)* }
     }
 }
@@ -259,10 +260,11 @@ fn setters(model: &StateModel, names: &StateNames) -> TokenStream {
         format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
     quote! {
         #[doc = #doc]
-        #[allow(dead_code, non_snake_case, private_interfaces, private_bounds)]
+        #[allow(dead_code, deprecated, non_snake_case, private_interfaces, private_bounds)]
         #vis trait #setters #trait_generics: #hier::Update #trait_conditions { #(#methods)* }
 
         #[automatically_derived]
+        #[allow(deprecated)]
         impl #impl_generics #setters #arguments for __Update #conditions {}
     }
 }

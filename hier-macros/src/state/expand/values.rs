@@ -225,7 +225,8 @@ fn stored_by_index(model: &StateModel, names: &StateNames) -> TokenStream {
 fn clear(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if channel.expires() {
-        quote!(#index => self.#field = ::core::default::Default::default(),)
+        let initial = quote_spanned!(channel.ty.span()=> ::core::default::Default::default());
+        quote!(#index => self.#field = #initial,)
     } else {
         TokenStream::new()
     }
