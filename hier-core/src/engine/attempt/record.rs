@@ -47,11 +47,6 @@ impl TaskLog {
         Ok(())
     }
 
-    /// Records the writes and the routing of a task that ran alone.
-    pub(crate) async fn record_done<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
-        self.record_task(run, writes).await
-    }
-
     async fn record_wait<C>(
         &self,
         run: &Run<C>,
@@ -73,7 +68,8 @@ impl TaskLog {
         self.record_task(run, writes).await
     }
 
-    async fn record_task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
+    /// Records these writes of a task.
+    pub(crate) async fn record_task<C>(&self, run: &Run<C>, writes: Vec<PendingWrite>) -> Result<(), NodeError> {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let path = run.place();
         let writes = TaskWrites { checkpoint, task: run.task_id(), path, writes };

@@ -43,10 +43,6 @@ impl ResumedStep {
         Self { pending: Pending::default(), mode: ResumeMode::Afresh, unaddressed: Some(unaddressed), open: None }
     }
 
-    pub(crate) fn free_slot(&self, place: &str) -> i32 {
-        self.pending.free_slot(place)
-    }
-
     pub(crate) fn task<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,

@@ -82,7 +82,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         path.push(segment);
         let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
         let emitter = emitter.map(|(root, modes)| {
-            let sink = Arc::new(PrefixedSink::new(root, path));
+            let sink = Arc::new(PrefixedSink { root, path });
             Arc::new(Emitter::nested(sink, modes, Vec::new()))
         });
         let config = outer.config.in_background(

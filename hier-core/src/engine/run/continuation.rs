@@ -13,7 +13,7 @@ use crate::engine::durable::commands::CommandEffect;
 use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::{ResumeMode, ResumedStep};
 use crate::engine::log::task_log::NamespacedWrites;
-use crate::engine::program::{Command, CommandAnswers, UnaddressedAnswer};
+use crate::engine::program::{Command, UnaddressedAnswer};
 use crate::engine::run::commit::StepCommit;
 use crate::engine::run::resume::OpenThread;
 use crate::engine::run::runner::GraphRunner;
@@ -56,7 +56,11 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let config = self.task.run.shared.config.clone();
         let Command { writes, jumps, answers, .. } = command;
         let continuation = Continuation::choose(&config, &thread, answers.is_some());
-        let RoutedAnswers { writes: answered, unaddressed } = self.route_answers(&thread, answers.as_ref())?;
+        let RoutedAnswers { writes: answered, unaddressed } = match &answers {
+            Some(answers) => AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?
+                .route(answers)?,
+            None => RoutedAnswers::default(),
+        };
         let destinations = vec![resolve::from_outside(&self.task.graph.plan, jumps)?];
         let effect = CommandEffect { writes, destinations };
 
@@ -109,11 +113,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             }
         }
         self.enter_stored().await
-    }
-
-    fn route_answers(&self, thread: &OpenThread, answers: Option<&CommandAnswers>) -> Result<RoutedAnswers, RunError> {
-        let Some(answers) = answers else { return Ok(RoutedAnswers::default()) };
-        AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?.route(answers)
     }
 
     /// Adds new writes of this graph to the records of the open superstep. Returns the records of all writes for the

@@ -94,7 +94,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             return Ok(());
         }
         if let (Some(done), Some(log)) = (done, &self.task.run.shared.log) {
-            log.record_done(&self.task.run, done).await.map_err(|error| self.failed(self.task.run.key.node, error))?;
+            log.record_task(&self.task.run, done).await.map_err(|error| self.failed(self.task.run.key.node, error))?;
         }
         let writes = self.leaving().await.map_err(|error| self.in_hook(ON_EXIT, error))?;
         if writes.is_empty() {

@@ -4,7 +4,7 @@ use crate::engine::attempt::report;
 use crate::engine::durable::resumed::{ResumedStep, TaskProgress};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::pool::TaskBatch;
-use crate::engine::program::{Checkpoints, Task, TaskKey, TaskOutcome};
+use crate::engine::program::{Checkpoints, Task, TaskKey};
 use crate::engine::run::batch_tasks::{BatchTasks, FailedTask, OpenTask, TaskEnd, task_end};
 use crate::engine::run::partial::paused;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
@@ -126,11 +126,12 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let mut known = KnownTasks { ended: Vec::new(), open: None, slots: Vec::with_capacity(keys.len()) };
         let mut open = Vec::new();
         for (place, key) in keys.iter().copied().enumerate() {
-            known.slots.push(resumed.free_slot(&graph.plan.path(key)));
+            known.slots.push(resumed.pending.free_slot(&graph.plan.path(key)));
             match resumed.task(reader, &*self.task.state, key)? {
                 TaskProgress::Done(done) => {
-                    if !is_quiet {
-                        self.emit_cached(key.node, &done);
+                    let emitter = self.emitter.as_ref().filter(|_| !is_quiet);
+                    if let Some(emitter) = emitter.filter(|emitter| emitter.wants(StreamMode::Updates)) {
+                        emitter.emit(report::update(graph.plan.name(key.node), &done, true));
                     }
                     known.ended.push((place, task_end(key, Ok(done))));
                 }
@@ -168,11 +169,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         for (place, key) in step.keys().enumerate() {
             emitter.task(report::started(&self.task.sibling(key, step.arg(place))));
         }
-    }
-
-    fn emit_cached(&self, node: usize, done: &TaskOutcome<S>) {
-        let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
-        emitter.emit(report::update(self.task.graph.plan.name(node), done, true));
     }
 
     /// Runs the tasks of a superstep, or only the open tasks. Returns their ends in order.

@@ -202,9 +202,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                         }
                     }
                 }
-                single => {
+                Some(node) => {
                     let span = step_span(self.step);
-                    self.run_observed_step(single).instrument(span).await?
+                    self.run_single(node).instrument(span).await?
+                }
+                None => {
+                    let span = step_span(self.step);
+                    Box::pin(self.run_parallel()).instrument(span).await?
                 }
             };
             if let Some(end) = end {
@@ -282,13 +286,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
         if S::MANAGED {
             Arc::make_mut(&mut self.task.state).set_steps(Steps { remaining });
-        }
-    }
-
-    async fn run_observed_step(&mut self, single: Option<usize>) -> Result<Option<GraphEnd>, RunError> {
-        match single {
-            Some(node) => self.run_single(node).await,
-            None => Box::pin(self.run_parallel()).await,
         }
     }
 

@@ -293,7 +293,7 @@ async fn open_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     if graph.is_part
         && let Some(outer) = &outer.sink
     {
-        shared.sink = Some(Arc::new(PartSink::new(shared.sink.take(), outer.clone())));
+        shared.sink = Some(Arc::new(PartSink { own: shared.sink.take(), outer: outer.clone() }));
     }
     shared.background.clone_from(&outer.background);
     shared.heartbeat = task.run.any_heartbeat().cloned();

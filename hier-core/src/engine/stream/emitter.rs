@@ -139,14 +139,8 @@ impl<S: Values> EventSink for Emitter<S> {
 /// Emits the events of a part as events of its outer graph.
 pub(crate) struct PartSink {
     /// The sink of the part itself. None if no consumer wants events of subgraphs.
-    own: Option<Arc<dyn EventSink>>,
-    outer: Arc<dyn EventSink>,
-}
-
-impl PartSink {
-    pub(crate) fn new(own: Option<Arc<dyn EventSink>>, outer: Arc<dyn EventSink>) -> Self {
-        Self { own, outer }
-    }
+    pub(crate) own: Option<Arc<dyn EventSink>>,
+    pub(crate) outer: Arc<dyn EventSink>,
 }
 
 impl EventSink for PartSink {
@@ -175,14 +169,8 @@ impl EventSink for PartSink {
 
 /// Passes on the events of a background run. Puts the path of the run in front of their namespaces.
 pub(crate) struct PrefixedSink {
-    root: Arc<dyn NestedSink>,
-    path: Vec<String>,
-}
-
-impl PrefixedSink {
-    pub(crate) fn new(root: Arc<dyn NestedSink>, path: Vec<String>) -> Self {
-        Self { root, path }
-    }
+    pub(crate) root: Arc<dyn NestedSink>,
+    pub(crate) path: Vec<String>,
 }
 
 impl NestedSink for PrefixedSink {

@@ -19,9 +19,7 @@ impl Modes {
     pub(crate) fn has(self, mode: StreamMode) -> bool {
         self.0 & (1 << mode as u8) != 0
     }
-}
 
-impl Modes {
     /// Limits the set to this mode. Returns `None` if the set does not contain it.
     pub(crate) fn only(self, mode: StreamMode) -> Option<Self> {
         self.has(mode).then(|| Self(1 << mode as u8))
