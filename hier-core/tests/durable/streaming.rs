@@ -191,6 +191,34 @@ async fn question_precedes_the_end_of_its_task_in_the_stream() {
     same(&events_of(&bench, Command::resume("yes"), false).await, &expected);
 }
 
+/// An input from `update_state` is applied with the superstep that it waits in.
+#[tokio::test]
+async fn values_show_the_input_of_a_superstep_that_asks() {
+    let mut graph = marks(&["a"]).node("b", asks(&["?"]));
+    graph = graph.edge(START, "a").edge("a", "b").interrupt_before(["b"]);
+    let bench = Bench::new(graph);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    let input = StateUpdate::input(bench.update(json!({ "x": 5, "log": ["in"] })));
+    bench.graph.update_state(bench.config.clone(), input).await.unwrap();
+    let before = bench.state().await;
+    assert_eq!((json!(before.next), log_of(&before)), (json!(["__start__", "b"]), json!(["a"])));
+    let expected = json!([
+        ["values", { "log": ["a"], "x": 1 }],
+        ["checkpoints", "input", 2, ["__start__"], { "log": ["a"], "x": 1 }],
+        ["tasks", "start", "b"],
+        ["updates", "asks", ["?"]],
+        ["tasks", "result", "b", null, {}, ["?"]],
+        ["values", { "log": ["a", "in"], "x": 5 }],
+    ]);
+    same(&events_of(&bench, (), false).await, &expected);
+    let waiting = bench.state().await;
+    assert_eq!((json!(waiting.next), log_of(&waiting)), (json!(["b"]), json!(["a", "in"])));
+    let events = events_of(&bench, Command::resume("yes"), false).await;
+    let values: Vec<&Value> =
+        events.iter().filter(|event| event[0] == "values").map(|event| &event[1]["log"]).collect();
+    assert_eq!(values, [&json!(["a"]), &json!(["a", "in", "yes"]), &json!(["a", "in", "yes", "a"])]);
+}
+
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
 /// update is what it wrote, write by write.
 #[tokio::test]

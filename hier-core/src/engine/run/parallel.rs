@@ -224,8 +224,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             self.emit_values_of(written, &done);
             return Ok(None);
         }
-        // As in LangGraph, the state shows the results of the other tasks.
+        // As in LangGraph, the state shows the waiting input and the results of the other tasks.
         let Task { graph, state, .. } = &mut self.task;
+        self.position.show_input(&graph.plan, &mut done);
         let written = self.position.preview(graph, Arc::make_mut(state), &mut done);
         if !self.task.is_paused() {
             self.emit_values_of(written, &done);

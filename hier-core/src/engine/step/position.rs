@@ -221,16 +221,20 @@ impl<S: Values> Position<S> {
         if let Some(input) = self.start.take() {
             let done = safely(|| with_routes(graph, state, &plan.exit(None).routes, TaskOutcome::input(input)))
                 .map_err(|error| route_failed(plan, None, error))?;
-            let is_before =
-                |task: &Applied<S>| task.pushed || task.node.is_some_and(|n| plan.name(n) < hier_spec::START);
-            let place = tasks.iter().take_while(|task| is_before(task)).count();
-            tasks.insert(place, Applied { node: None, pushed: false, done });
+            insert_start(plan, tasks, done);
         }
         let written = self.ledger.apply(plan, &graph.channels, state, tasks)?;
         self.use_up(plan, tasks);
         self.lead(plan, tasks);
         self.frontier.end(plan);
         Ok(written)
+    }
+
+    /// Adds the waiting input to the outcomes of the tasks that a display shows.
+    pub(crate) fn show_input(&self, plan: &Plan, tasks: &mut Vec<Applied<S>>) {
+        if let Some(input) = &self.start {
+            insert_start(plan, tasks, TaskOutcome::input(input.clone()));
+        }
     }
 
     /// Merges the writes of finished tasks into a state that is only displayed.
@@ -396,6 +400,13 @@ impl<S: Values> Position<S> {
         (self.first_send, self.sent_by_commands) = (0, false);
         self.commanded.clear();
     }
+}
+
+/// Inserts the outcome of START at its place in the order of the tasks.
+fn insert_start<S: Values>(plan: &Plan, tasks: &mut Vec<Applied<S>>, done: TaskOutcome<S>) {
+    let is_before = |task: &Applied<S>| task.pushed || task.node.is_some_and(|n| plan.name(n) < hier_spec::START);
+    let place = tasks.iter().take_while(|task| is_before(task)).count();
+    tasks.insert(place, Applied { node: None, pushed: false, done });
 }
 
 fn route_failed(plan: &Plan, node: Option<usize>, error: NodeError) -> RunError {

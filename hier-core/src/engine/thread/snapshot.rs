@@ -185,8 +185,12 @@ fn view<S: Values, C>(
     for destinations in effect.destinations {
         position.follow(plan, destinations);
     }
-    let mut next: Vec<String> = position.has_input().then(|| hier_spec::START.to_owned()).into_iter().collect();
-    let (mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut next, mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // START counts as done as soon as another task of its superstep has stored something.
+    let has_begun = live && pending.records().next().is_some();
+    if position.has_input() && !has_begun {
+        next.push(hier_spec::START.to_owned());
+    }
     let namespace = segments(&config.namespace);
     for key in position.tasks(checkpoint.step.saturating_add(1)) {
         let place = &*plan.path(key);
@@ -206,7 +210,8 @@ fn view<S: Values, C>(
         let error = pending.error(place)?;
         tasks.push(SnapshotTask { id, node, send: key.send, result, error, questions: asked, state: None });
     }
-    if live {
+    if has_begun {
+        position.show_input(plan, &mut ended);
         position.preview(graph, &mut state, &mut ended);
     }
     Ok(StateSnapshot { next, tasks, questions, ..StateSnapshot::of_checkpoint(state, config, &checkpoint) })
