@@ -98,12 +98,13 @@ pub struct LoggedQuestion {
     pub value: Value,
 }
 
-/// The start or the end of a task.
+/// The start or the end of a task. If an error handler takes over from a node, the task ends twice: with the error of
+/// the node, and with the result of the handler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskEvent {
     /// The id of the task.
     pub id: Uuid,
-    /// The name of the node.
+    /// The name of the node. At the end of an error handler, the name has the prefix `__error_handler__`.
     pub node: String,
     /// The number of the superstep.
     pub step: i64,

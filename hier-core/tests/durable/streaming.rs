@@ -219,6 +219,30 @@ async fn values_show_the_input_of_a_superstep_that_asks() {
     assert_eq!(values, [&json!(["a"]), &json!(["a", "in", "yes"]), &json!(["a", "in", "yes", "a"])]);
 }
 
+#[tokio::test]
+async fn node_and_its_handler_both_report_their_end() {
+    let broken = || does(|_| Err(NodeError::permanent("boom")));
+    let handled = broken().on_error(async |task: NodeTask| task.state().update(json!({ "log": ["handled"] })));
+    let fails = broken().on_error(async |_: NodeTask| Err::<DynUpdate, _>(NodeError::permanent("the handler too")));
+    for (node, result) in [
+        (handled, json!(["tasks", "result", "__error_handler__a", null, { "log": ["handled"] }, []])),
+        (fails, json!(["tasks", "result", "__error_handler__a", "the handler too", {}, []])),
+    ] {
+        for nodes in [&[][..], &["b"]] {
+            let mut graph = marks(nodes).node("a", node.clone()).edge(START, "a");
+            for other in nodes {
+                graph = graph.edge(START, *other);
+            }
+            let bench = Bench::new(graph);
+            let events = events_of(&bench, start(&bench), false).await;
+            let of_a =
+                |event: &&Value| event[0] == "tasks" && event[2].as_str().is_some_and(|name| name.ends_with('a'));
+            let of_a: Vec<Value> = events.iter().filter(of_a).cloned().collect();
+            same(&of_a, &json!([["tasks", "start", "a"], ["tasks", "result", "a", "boom", {}, []], result]));
+        }
+    }
+}
+
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
 /// update is what it wrote, write by write.
 #[tokio::test]

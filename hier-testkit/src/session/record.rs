@@ -48,7 +48,8 @@ impl Recorder {
                 self.tasks.push(TracedTask { path, node, step, writes: None, error: None, waits: false });
             }
             TaskPhase::Finished { result, error, interrupts } => {
-                if let Some(traced) = self.open.remove(&task.id).and_then(|place| self.tasks.get_mut(place)) {
+                // If an error handler takes over, the task ends twice: with the error, and with the handler's result.
+                if let Some(traced) = self.open.get(&task.id).and_then(|place| self.tasks.get_mut(*place)) {
                     traced.writes = Some(result.clone());
                     traced.error.clone_from(error);
                     traced.waits = !interrupts.is_empty();

@@ -23,13 +23,16 @@ use crate::state::Values;
 
 pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
 
-pub(crate) async fn execute<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError> {
+pub(crate) async fn execute<S: Values, C: GraphContext>(
+    task: &Task<S, C>,
+    emitter: Option<&Emitter<S>>,
+) -> Result<TaskOutcome<S>, NodeError> {
     let node = &task.graph.nodes[task.run.key.node];
     if node.bare {
         attempt(task, &node.body).await
     } else {
         // Boxed, so that the future of a node without options stays small.
-        caught(Box::pin(guarded(task, node))).await
+        caught(Box::pin(guarded(task, node, emitter))).await
     }
 }
 
@@ -86,25 +89,21 @@ impl<S: Values, C> Future for NodeCall<'_, S, C> {
 async fn guarded<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     node: &NodeDef<S, C>,
+    emitter: Option<&Emitter<S>>,
 ) -> Result<TaskOutcome<S>, NodeError> {
-    if let (Some(handler), Some(failure)) =
-        (&node.on_error, task.run.resume.as_ref().and_then(|resume| resume.failure.as_ref()))
-    {
+    let Some(handler) = &node.on_error else { return cached(task, node).await };
+    if let Some(failure) = task.run.resume.as_ref().and_then(|resume| resume.failure.as_ref()) {
         return handle(task, handler, NodeError::permanent(failure)).await;
     }
-    let error = match cached(task, node).await {
-        Ok(done) => return Ok(done),
-        Err(error) => error,
-    };
-    match &node.on_error {
-        Some(handler) if !error.is_signal() => {
-            if let Some(log) = &task.run.shared.log {
-                Box::pin(log.handled(&task.run, &error)).await?;
-            }
-            handle(task, handler, error).await
-        }
-        _ => Err(error),
+    let result = cached(task, node).await;
+    let Some(error) = result.as_ref().err().filter(|error| !error.is_signal()).cloned() else { return result };
+    if let Some(log) = &task.run.shared.log {
+        Box::pin(log.handled(&task.run, &error)).await?;
     }
+    if let Some(emitter) = emitter {
+        report(emitter, task, &result);
+    }
+    handle(task, handler, error).await
 }
 
 async fn cached<S: Values, C: GraphContext>(
@@ -229,8 +228,9 @@ pub(crate) fn resolve<S: Values, C: GraphContext>(
 /// Runs a task that has siblings. Its routes see the state before the superstep and the task's own writes.
 pub(crate) async fn execute_and_route<S: Values, C: GraphContext>(
     task: &Task<S, C>,
+    emitter: Option<&Emitter<S>>,
 ) -> Result<TaskOutcome<S>, NodeError> {
-    routed(task, execute(task).await?)
+    routed(task, execute(task, emitter).await?)
 }
 
 #[inline]
@@ -251,7 +251,7 @@ pub(crate) async fn execute_and_record<S: Values, C: GraphContext>(
     emitter: Option<&Emitter<S>>,
 ) -> Result<TaskOutcome<S>, NodeError> {
     let work = async {
-        let mut result = execute_and_route(task).await;
+        let mut result = execute_and_route(task, emitter).await;
         if let Some(log) = &task.run.shared.log
             && let Err(error) = log.record_end(task, &result).await
         {

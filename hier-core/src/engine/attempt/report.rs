@@ -31,7 +31,7 @@ pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
         None => task.graph.plan.triggers(task.run.key.node).to_vec(),
     };
     let input = input.or_else(|| state_json(task.state()).ok()).unwrap_or_default();
-    event(task, TaskPhase::Started { triggers, input })
+    event(task, task.run.node().to_owned(), TaskPhase::Started { triggers, input })
 }
 
 fn without_secrets<S: Values, C>(task: &Task<S, C>, mut sent: Value) -> Value {
@@ -45,13 +45,18 @@ fn without_secrets<S: Values, C>(task: &Task<S, C>, mut sent: Value) -> Value {
     sent
 }
 
-fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
-    TaskEvent { id: task.run.task_id(), node: task.run.node().to_owned(), step: task.run.key.step, phase }
+fn event<S: Values, C>(task: &Task<S, C>, node: String, phase: TaskPhase) -> TaskEvent {
+    TaskEvent { id: task.run.task_id(), node, step: task.run.key.step, phase }
+}
+
+/// Returns the name of a node in events, or that of its error handler.
+fn shown_name(node: &str, is_handler: bool) -> String {
+    if is_handler { format!("__error_handler__{node}") } else { node.to_owned() }
 }
 
 /// Returns the event of a task's result, without its writes to secret channels.
 pub(crate) fn update<S: Values>(node: &str, done: &TaskOutcome<S>, cached: bool) -> Event<S> {
-    let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
+    let node = shown_name(node, done.by == By::Handler);
     let shown = done.writes.iter().filter(|write| !write.is_secret()).cloned().collect();
     Event::Updates(NodeUpdate { node, update: S::Update::from_writes(shown), cached })
 }
@@ -80,6 +85,7 @@ pub(crate) fn report<S: Values, C>(
     if !emitter.wants_tasks() || matches!(result, Ok(done) if done.by == By::Cache) {
         return;
     }
+    let is_handler = result.as_ref().map_or_else(NodeError::is_of_handler, |done| done.by == By::Handler);
     let (result, error, interrupts) = match result {
         Ok(done) => (done.writes.to_json().unwrap_or_default(), None, Vec::new()),
         Err(error) => match error.kind() {
@@ -89,5 +95,5 @@ pub(crate) fn report<S: Values, C>(
     };
     // As in LangGraph, a task without writes has an empty object here, and null in the mode `updates`.
     let result = if result.is_null() { Value::Object(Map::new()) } else { result };
-    emitter.task(event(task, TaskPhase::Finished { result, error, interrupts }));
+    emitter.task(event(task, shown_name(node, is_handler), TaskPhase::Finished { result, error, interrupts }));
 }

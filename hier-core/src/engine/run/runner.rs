@@ -8,8 +8,10 @@ use tracing::Instrument;
 use crate::checkpoint::{PendingWrite, Source};
 use crate::engine::attempt::exec::{TaskResult, call_node, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
+use crate::engine::attempt::route::with_writes;
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
+use crate::engine::durable::pending::Pending;
 use crate::engine::durable::resumed::ResumedStep;
 use crate::engine::program::{By, Output, ParentCommand, Program, Routing, Run, RunShared, Task, TaskKey};
 use crate::engine::run::batch_tasks::task_end;
@@ -308,11 +310,11 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
             emitter.task(started(&self.task));
         }
-        let span = task_span(&self.task);
+        let (span, emitter) = (task_span(&self.task), self.emitter.as_deref());
         let result = if self.routes_first(node) {
-            execute_and_route(&self.task).instrument(span).await
+            execute_and_route(&self.task, emitter).instrument(span).await
         } else {
-            execute(&self.task).instrument(span).await
+            execute(&self.task, emitter).instrument(span).await
         };
         self.record_failure(&result).await?;
         if let Some(emitter) = &self.emitter {
