@@ -26,9 +26,11 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   calls the agent several times in a run, the counts continue from call to call. In contrast, `max_iterations`
 ///   limits each call separately. If the agent is a node of a custom graph, its counts start at 0 each time the node
 ///   runs.
-/// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Tool calls
-///   that the agent rejects do not count, and neither do calls that start a subagent. If this layer precedes a
+/// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
+///   calls, and calls of built-in tools and of subagents do not count. If this layer precedes a
 ///   [`Retry`](hier_core::graph::Retry) in the list, a request with its retries counts once.
+/// * **Parallel tool calls.** The layer decides about the calls of one reply before their results are known. It adds all
+///   calls that precede a call in the reply, except subagent calls, and can therefore reject a call too early.
 /// * **Precision.** The usage of a request is known only after the reply. The last request can therefore exceed
 ///   `tokens` and `cost`, and summaries for the last request can exceed `model_calls`.
 /// * **Prices.** With `cost`, each model needs a price, unless it [reports its costs](crate::ChatModel::reports_cost).

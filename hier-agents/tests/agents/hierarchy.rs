@@ -168,3 +168,45 @@ fn drawing_shows_the_hierarchy() {
         assert!(drawn.contains(name), "{name} in {drawn}");
     }
 }
+
+/// A state that collects the notes of its nodes.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Search {
+    #[state(flatten)]
+    base: BaseState,
+    #[reducer(append)]
+    notes: Vec<String>,
+}
+
+/// A state that keeps the last notes.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Board {
+    #[state(flatten)]
+    base: BaseState,
+    notes: Vec<String>,
+}
+
+graph! {
+    /// Searches.
+    Scout<Search> = SimpleGraph { compute: scout, on_exit: conclude }
+}
+
+graph! {
+    Lead<Board> = ReactGraph { subagents: [Scout { discard_fields: [notes] }] }
+}
+
+async fn scout() -> SearchUpdate {
+    Search::update().notes(["private".to_owned()]).current_agent_report("nothing".to_owned())
+}
+
+async fn conclude() -> SearchUpdate {
+    Search::update().notes(["searched".to_owned()])
+}
+
+#[tokio::test]
+async fn exit_writes_do_not_return_discarded_fields() {
+    let model = ScriptedModel::new([call("scout", json!({})), finish("done")]);
+    let context = BaseContext::new(model.clone());
+    let out = Lead::compile_as_root().invoke(Board::update()).context(context).await.expect("the run ends");
+    assert_eq!(out.state().notes, ["searched"]);
+}
