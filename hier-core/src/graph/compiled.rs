@@ -252,8 +252,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             questions,
             asked,
         };
-        let inner = Arc::new(inner);
-        Self { inner, attached: Attachments::default(), types: PhantomData }
+        Self { inner: Arc::new(inner), attached: Attachments::default(), types: PhantomData }
     }
 
     /// Returns the graph without its checkpointer and store, to attach it to another graph.

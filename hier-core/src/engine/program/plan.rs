@@ -237,11 +237,16 @@ impl Plan {
     }
 
     /// Converts a list in the order of the spec to the order of ranks.
-    pub(crate) fn in_order<T>(&self, listed: Vec<T>) -> Vec<T> {
-        let mut ranked: Vec<(usize, T)> =
-            listed.into_iter().enumerate().map(|(index, item)| (self.rank_of[index], item)).collect();
-        ranked.sort_by_key(|(rank, _)| *rank);
-        ranked.into_iter().map(|(_, item)| item).collect()
+    pub(crate) fn in_order<T>(&self, mut listed: Vec<T>) -> Vec<T> {
+        let mut ranks = self.rank_of.clone();
+        for place in 0..listed.len() {
+            while ranks[place] != place {
+                let rank = ranks[place];
+                listed.swap(place, rank);
+                ranks.swap(place, rank);
+            }
+        }
+        listed
     }
 
     /// LangGraph's names of the channels that trigger a node, sorted.
