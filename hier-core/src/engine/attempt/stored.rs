@@ -46,7 +46,10 @@ impl RoutingRecord {
         handler: bool,
     ) -> Result<Self, CodecError> {
         let go = destinations.go.iter().map(|node| graph.plan.shared_name(*node).clone()).collect();
-        let sends = destinations.sends.iter().map(|(node, arg)| graph.send_record(node, &arg));
+        let mut sends = Vec::new();
+        for (node, arg) in destinations.sends.iter() {
+            sends.push(graph.send_record(node, &arg)?);
+        }
         let version = Some(S::VERSION).filter(|version| *version > 1);
         let mut rules: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for write in writes.iter().filter(|write| !write.is_overwrite()) {
@@ -55,7 +58,7 @@ impl RoutingRecord {
                 rules.push((write.name().into(), rule.into()));
             }
         }
-        Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version, rules })
+        Ok(Self { go, sends, handler, version, rules })
     }
 
     pub(in crate::engine) fn rule_of(&self, channel: &str) -> WriteRule<'_> {

@@ -44,7 +44,7 @@ pub(crate) fn load<S: Values, C>(
     let LoadRequest { saved, conversations, newest, initial, is_child } = request;
     let Saved { checkpoint, values, writes, .. } = saved;
     check_graph(reader, &checkpoint)?;
-    check_slots(reader, &writes)?;
+    check_slots(&writes).map_err(|reason| reader.unfit(reason))?;
     let upgrade = SchemaUpgrade::needed_by(reader, &checkpoint, &values)?;
     let mut loader = ChannelLoader::new(reader, &checkpoint, upgrade.as_ref(), initial);
     for (index, chain) in &values {
@@ -166,14 +166,14 @@ fn check_graph<S: Values, C>(reader: ThreadReader<'_, S, C>, checkpoint: &Checkp
 }
 
 /// Refuses slots that are so great that later slots could overflow.
-fn check_slots<S: Values, C>(reader: ThreadReader<'_, S, C>, writes: &[TaskWrites]) -> Result<(), RunError> {
+fn check_slots(writes: &[TaskWrites]) -> Result<(), String> {
     let slots = writes.iter().flat_map(|task| &task.writes).map(|write| write.slot);
     match slots.max().filter(|slot| *slot > i32::MAX / 2) {
         None => Ok(()),
-        Some(slot) => Err(reader.unfit(format!(
+        Some(slot) => Err(format!(
             "a task has written slot {slot}, which hier never does: the stored data is damaged; restore a backup, or continue from an \
              earlier checkpoint"
-        ))),
+        )),
     }
 }
 

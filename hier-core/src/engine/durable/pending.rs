@@ -80,13 +80,7 @@ impl Pending {
         reader: ThreadReader<'_, S, C>,
         state: &S,
     ) -> Result<Option<TaskOutcome<S>>, CodecError> {
-        let Some(record) = self.tasks.get(place) else { return Ok(None) };
-        let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
-        let valid = || record.writes.iter().filter(|write| write.slot >= void);
-        let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
-        let routing: RoutingRecord = codec::decode(&routing.value)?;
-        let mut stored: Vec<&PendingWrite> = valid().filter(|write| &*write.channel != ROUTING).collect();
-        stored.sort_by_key(|write| write.slot);
+        let Some((routing, stored)) = self.result(place)? else { return Ok(None) };
         let rewriter = self.rewriter(reader, state);
         let mut writes = Writes::new();
         for write in stored {
@@ -97,6 +91,17 @@ impl Pending {
         }
         let by = if routing.handler { By::Handler } else { By::Node };
         Ok(Some(TaskOutcome { writes, destinations: Some(Box::new(rewriter.destinations(&routing)?)), by }))
+    }
+
+    /// Returns the routing and the stored writes of a finished task, in the order of their slots.
+    fn result(&self, place: &str) -> Result<Option<(RoutingRecord, Vec<&PendingWrite>)>, CodecError> {
+        let Some(record) = self.tasks.get(place) else { return Ok(None) };
+        let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
+        let valid = || record.writes.iter().filter(|write| write.slot >= void);
+        let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
+        let mut stored: Vec<&PendingWrite> = valid().filter(|write| &*write.channel != ROUTING).collect();
+        stored.sort_by_key(|write| write.slot);
+        Ok(Some((codec::decode(&routing.value)?, stored)))
     }
 
     pub(in crate::engine) fn check<S: Values, C>(
