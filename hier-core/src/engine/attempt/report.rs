@@ -38,11 +38,14 @@ fn without_secrets<S: Values, C>(task: &Task<S, C>, mut sent: Value) -> Value {
     let (graph, node) = (&task.graph, task.run.key.node);
     let child = graph.child(node);
     let own = |name: &str| !graph.takes_sent(node) && graph.hides(name);
-    let hides = |name: &str| child.map_or_else(|| own(name), |child| child.erased().hides(name));
-    if let Value::Object(channels) = &mut sent {
+    remove(&mut sent, &|name| child.map_or_else(|| own(name), |child| child.erased().hides(name)));
+    sent
+}
+
+fn remove(sent: &mut Value, hides: &dyn Fn(&str) -> bool) {
+    if let Value::Object(channels) = sent {
         channels.retain(|name, _| !hides(name));
     }
-    sent
 }
 
 fn event<S: Values, C>(task: &Task<S, C>, node: String, phase: TaskPhase) -> TaskEvent {

@@ -3,7 +3,7 @@ use hier_spec::flow::ChannelSet;
 use super::{CacheKey, InputKey, Task};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
-use crate::state::{Reads, Values};
+use crate::state::{Reads, Stored, Values};
 
 impl CacheKey {
     pub(crate) fn of_inputs<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Self, NodeError> {
@@ -22,7 +22,6 @@ impl CacheKey {
 
 /// Hashes each channel that a node reads. The hash of a channel without a value is `None`.
 fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<Option<u128>>, CodecError> {
-    let channels = &task.graph.channels;
     let (mut all, mut read) = (false, ChannelSet::EMPTY);
     for reads in reads {
         match reads {
@@ -32,12 +31,15 @@ fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<
             Reads::Sent | Reads::Nothing => {}
         }
     }
-    let values = (0..channels.len()).filter(|channel| all || read.contains(*channel));
-    let hashes = values.map(|channel| {
-        let Some(value) = task.state().stored(channel) else { return Ok(None) };
-        let mut bytes = Vec::new();
-        value.encode(&mut bytes)?;
-        codec::hash_encoded(&bytes).map(Some)
-    });
-    hashes.collect()
+    let mut hashes = Vec::new();
+    for channel in (0..task.graph.channels.len()).filter(|channel| all || read.contains(*channel)) {
+        hashes.push(task.state().stored(channel).map(hash).transpose()?);
+    }
+    Ok(hashes)
+}
+
+fn hash(value: &dyn Stored) -> Result<u128, CodecError> {
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes)?;
+    codec::hash_encoded(&bytes)
 }

@@ -251,7 +251,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     #[inline]
     fn stops(&mut self) -> Option<GraphEnd> {
         if let Some(breakpoints) = &mut self.breakpoints
-            && breakpoints.stops_before(self.position.nodes())
+            && breakpoints.stops_before(&mut self.position.nodes())
         {
             return Some(self.break_at(StopReason::Before(self.next())));
         }

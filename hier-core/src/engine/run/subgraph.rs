@@ -401,8 +401,7 @@ fn labels_write<S: Values>(labels: TrustLabels, state: &S) -> Option<S::Write> {
     if labels.is_empty() {
         return None;
     }
-    let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
-    let (channel, _) = channels.find(|(_, spec)| spec.name == CHANNEL)?;
+    let channel = (0..).map_while(|index| state.channel(index)).position(|spec| spec.name == CHANNEL)?;
     let value = codec::encode(&labels.names().collect::<Vec<_>>()).ok()?;
     state.write_from(channel, false, &value).ok()
 }

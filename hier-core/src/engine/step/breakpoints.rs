@@ -48,7 +48,7 @@ impl Breakpoints {
         self.armed = false;
     }
 
-    pub(crate) fn stops_before(&mut self, nodes: impl Iterator<Item = usize>) -> bool {
+    pub(crate) fn stops_before(&mut self, nodes: &mut dyn Iterator<Item = usize>) -> bool {
         self.running.clear();
         self.running.extend(nodes);
         self.armed && self.running.iter().any(|node| self.before.contains(*node))

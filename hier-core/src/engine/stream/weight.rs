@@ -29,13 +29,10 @@ impl Scale {
             + match event {
                 Event::Values(state) => self.state_bytes(&**state),
                 Event::Checkpoint(checkpoint) => self.state_bytes(&*checkpoint.state),
-                Event::Updates(update) => update
-                    .update
-                    .writes()
-                    .iter()
-                    .filter_map(ChannelWrite::stored)
-                    .map(|value| self.stored_bytes(value))
-                    .sum(),
+                Event::Updates(update) => {
+                    let values = update.update.writes().iter().filter_map(ChannelWrite::stored);
+                    values.map(|value| self.stored_bytes(value)).sum()
+                }
                 Event::Interrupted(questions) => question_bytes(questions.iter().map(|question| &question.value)),
                 Event::Custom { value, .. } => json_bytes(value),
                 Event::Task(task) | Event::Debug(DebugEvent { task, .. }) => match &task.phase {
@@ -57,11 +54,9 @@ impl Scale {
         self.age += 1;
         let grown = self.age * self.growth;
         if self.age > self.read / READ || grown > self.read {
-            let channels = (0..).map_while(|channel| state.channel(channel).map(|_| channel));
-            let bytes = channels
-                .filter_map(|channel| state.stored(channel))
-                .map(|value| self.stored_bytes(value))
-                .sum::<usize>();
+            let channels = (0..).take_while(|channel| state.channel(*channel).is_some());
+            let values = channels.filter_map(|channel| state.stored(channel));
+            let bytes = values.map(|value| self.stored_bytes(value)).sum::<usize>();
             self.growth = bytes.saturating_sub(self.read) / self.age;
             (self.read, self.age) = (bytes, 0);
         }

@@ -11,7 +11,7 @@ use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
     Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph,
-    Program, SecretChannel, SnapshotOf, SnapshotTask, StateSnapshot,
+    Program, SecretChannel, SnapshotTask, StateSnapshot,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
@@ -213,37 +213,26 @@ fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<S
 
 fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
     let no_json = |error: JsonError| graph.no_json(&error);
-    let SnapshotOf {
-        values,
-        next,
-        config,
-        checkpoint,
-        parent,
-        parents,
-        step,
-        source,
-        metadata,
-        created_at,
-        tasks,
-        questions,
-        unreadable,
-    } = snapshot;
-    let values = if unreadable.is_some() { Value::Null } else { state_json(&values).map_err(no_json)? };
-    let tasks = tasks.into_iter().map(task).collect::<Result<_, _>>().map_err(no_json)?;
+    let values =
+        if snapshot.unreadable.is_some() { Value::Null } else { state_json(&snapshot.values).map_err(no_json)? };
+    let mut tasks = Vec::with_capacity(snapshot.tasks.len());
+    for shown in snapshot.tasks {
+        tasks.push(task(shown).map_err(no_json)?);
+    }
     Ok(DynSnapshot {
         values,
-        next,
-        config,
-        checkpoint,
-        parent,
-        parents,
-        step,
-        source,
-        metadata,
-        created_at,
         tasks,
-        questions,
-        unreadable,
+        next: snapshot.next,
+        config: snapshot.config,
+        checkpoint: snapshot.checkpoint,
+        parent: snapshot.parent,
+        parents: snapshot.parents,
+        step: snapshot.step,
+        source: snapshot.source,
+        metadata: snapshot.metadata,
+        created_at: snapshot.created_at,
+        questions: snapshot.questions,
+        unreadable: snapshot.unreadable,
     })
 }
 
