@@ -9,12 +9,17 @@ const SHORTEST_PREFIX: usize = 4;
 /// nearest candidate that is a few edits away, or else the only candidate that starts with the words of `name`. For the
 /// name `finish`, this is `finish_task`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_of(name, &mut candidates.into_iter())
+}
+
+/// Does the work of [`nearest`], compiled once for all types of iterators.
+fn nearest_of<'a>(name: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }
     let limit = (name.chars().count() / 3).max(1);
     let (mut near, mut longer): (Option<(usize, &str)>, Vec<&str>) = (None, Vec::new());
-    for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST) {
+    for candidate in candidates.filter(|candidate| candidate.len() <= LONGEST) {
         let distance = distance(name, candidate);
         if distance <= limit && near.is_none_or(|(least, _)| distance < least) {
             near = Some((distance, candidate));
@@ -34,11 +39,16 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns the end of an error message about an unknown name: "; did you mean `x`?" if a candidate is similar, and
 /// otherwise "; known: `a`, `b`" with at most twelve names. Returns an empty string if there are no candidates.
-pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    if let Some(best) = nearest(name, candidates.clone()) {
+pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    did_you_mean_of(name, &mut candidates.into_iter())
+}
+
+fn did_you_mean_of<'a>(name: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> String {
+    let candidates: Vec<&str> = candidates.collect();
+    if let Some(best) = nearest(name, candidates.iter().copied()) {
         return format!("; did you mean `{best}`?");
     }
-    let known: Vec<_> = candidates.into_iter().map(|candidate| format!("`{candidate}`")).collect();
+    let known: Vec<_> = candidates.iter().map(|candidate| format!("`{candidate}`")).collect();
     match known.len() {
         0 => String::new(),
         1..=12 => format!("; known: {}", known.join(", ")),
