@@ -5,6 +5,8 @@ use std::time::Duration;
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
 use serde_json::Value;
 
+use crate::state::background::BackgroundSubagents;
+
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
 
 pub(crate) const DEFAULT_REASONING: &str = "What should we do now?";
@@ -66,8 +68,7 @@ pub(crate) fn more_iterations(report: &str, iterations: u64) -> String {
     format!("{report}\n\n[REQUEST_ITERATIONS: {iterations}] This agent needs more iterations to complete its task.")
 }
 
-pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
+pub(crate) fn unknown_tool(name: &str, known: &[String]) -> String {
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }
 
@@ -133,8 +134,8 @@ pub(crate) fn detached(handle: &str) -> String {
     format!("Started in the background as `{handle}`. It continues when your turn ends.")
 }
 
-pub(crate) fn unknown_subagent<'a>(handle: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
+pub(crate) fn unknown_subagent(handle: &str, known: &BackgroundSubagents) -> String {
+    let known: Vec<&str> = known.iter().map(|(handle, _)| handle).collect();
     if known.is_empty() {
         return format!("there is no subagent `{handle}`: you have not started one in the background");
     }
@@ -208,9 +209,8 @@ pub(crate) fn not_found_yet(name: &str) -> String {
 }
 
 /// Refuses a call of a tool that does not exist, by an agent with a search.
-pub(crate) fn unknown_among_many(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
-    let meant = hier_spec::nearest(name, known.iter().map(String::as_str));
+pub(crate) fn unknown_among_many<'a>(name: &str, known: &mut dyn Iterator<Item = &'a str>) -> String {
+    let meant = hier_spec::nearest(name, known);
     let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean `{meant}`?"));
     format!("{name} is not a valid tool.{meant} Search for the tool that you need.")
 }

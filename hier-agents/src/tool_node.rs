@@ -1,7 +1,7 @@
 //! A node that makes the open calls of the model: `act = tools![lookup, refund]`.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -267,22 +267,25 @@ where
         let (toolsets, names, agent) = (toolsets.clone(), names.clone(), agent.clone());
         Box::pin(async move {
             let (call, context) = (task.sent::<ToolCall>()?, task.run().context());
-            let declared = names.iter().map(|name| (&**name, format!("the node's own tool `{name}`")));
-            let catalogue = toolsets.list(context, declared).await?;
-            let known: Vec<String> =
-                names.iter().cloned().chain(catalogue.specs().map(|spec| spec.name.clone())).collect();
+            let catalogue = toolsets.list(context, described_names(&names)).await?;
+            let known = [&*names, &catalogue.names()].concat();
             let caller = caller(&agent, errors, task);
             let command = match catalogue.find(&call.name, None, context) {
                 Some(tool) => caller.call_tool(&tool, call, task).await?,
                 None if AnsweredTool::has_result(&call, task.run())? => {
                     caller.call_tool(&AnsweredTool { labels: toolsets.labels() }, call, task).await?
                 }
-                None => caller.refuse(&call, &prompts::unknown_tool(&call.name, known.iter())),
+                None => caller.refuse(&call, &prompts::unknown_tool(&call.name, &known)),
             };
             Ok(Output::from(command))
         })
     });
     NodeDef::from_body(code, None)
+}
+
+/// Maps the names of the node's own tools to descriptions.
+fn described_names(names: &[String]) -> BTreeMap<String, String> {
+    names.iter().map(|name| (name.clone(), format!("the node's own tool `{name}`"))).collect()
 }
 
 fn unknown_tool_node<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
@@ -292,7 +295,7 @@ where
 {
     let code = body(move |task: &Task<S, C>| {
         let refused = task.sent::<ToolCall>().map(|call| {
-            let why = prompts::unknown_tool(&call.name, names.iter());
+            let why = prompts::unknown_tool(&call.name, &names);
             Output::from(caller("", ToolErrors::Tell, task).refuse(&call, &why))
         });
         Box::pin(std::future::ready(refused))

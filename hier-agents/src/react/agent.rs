@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use hier_spec::agent::AgentKind;
@@ -177,15 +177,10 @@ impl<S: Values, C> AgentDef<S, C> {
     where
         C: Send + Sync + 'static,
     {
-        let own = self.callees.iter().map(|(name, callee)| match callee {
-            Callee::Subagent(_) => (&**name, format!("the subagent `{name}`")),
-            _ => (&**name, format!("the agent's own tool `{name}`")),
-        });
-        let search = self.search.map(|_| &hier_spec::agent::SEARCH_TOOLS);
+        let search = self.search.is_some().then_some(hier_spec::agent::SEARCH_TOOLS);
         let background = if self.background.0.is_empty() { &[][..] } else { &hier_spec::agent::BACKGROUND_TOOLS };
-        let built_in = self.kind.reserved_tools().iter().chain(search).chain(background);
-        let built_in = built_in.map(|name| (*name, format!("the built-in tool `{name}`")));
-        self.toolsets.list(context, built_in.chain(own)).await
+        let built_in = [self.kind.reserved_tools(), search.as_slice(), background];
+        self.toolsets.list(context, described_names(&built_in, &self.callees)).await
     }
 
     /// Returns true if this call of a subagent must be the only call of its reply.
@@ -220,4 +215,17 @@ pub(super) fn budget<S: Values + Contains<BaseState>, C: AsRef<BaseContext>>(
 
 pub(super) fn writing<S: Values>(writes: impl IntoIterator<Item = S::Write>) -> Command<S> {
     Command::update(S::Update::from_writes(writes.into_iter().collect::<Writes<S>>()))
+}
+
+/// Maps the names of an agent's tools and subagents to descriptions.
+fn described_names(built_in: &[&[&str]], callees: &HashMap<String, Callee>) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::new();
+    for name in built_in.iter().copied().flatten() {
+        names.insert((*name).to_owned(), format!("the built-in tool `{name}`"));
+    }
+    for (name, callee) in callees {
+        let what = if matches!(callee, Callee::Subagent(_)) { "subagent" } else { "agent's own tool" };
+        names.insert(name.clone(), format!("the {what} `{name}`"));
+    }
+    names
 }

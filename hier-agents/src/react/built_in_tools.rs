@@ -39,22 +39,32 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
 
     /// Returns the answer to a call of an unknown tool. `listed` has the tools of the toolsets.
     pub(super) fn unknown_tool(&self, name: &str, listed: Vec<String>) -> String {
-        let reason = prompts::unknown_tool(name, self.tool_names().chain(listed));
+        let mut known: Vec<String> = self.tool_names();
+        known.extend(listed);
+        let reason = prompts::unknown_tool(name, &known);
         // A root can call `finish_task`, but the list omits it, as in LangGraph.
-        let finish = self.ending_specs.iter().map(|tool| &*tool.name).filter(|name| *name == super::route::FINISH);
-        match hier_spec::nearest(name, finish) {
+        let has_finish = self.ending_specs.iter().any(|tool| tool.name == super::route::FINISH);
+        match hier_spec::nearest(name, has_finish.then_some(super::route::FINISH)) {
             Some(meant) => format!("{reason} Did you mean `{meant}`?"),
             None => reason,
         }
     }
 
-    fn tool_names(&self) -> impl Iterator<Item = String> {
-        let own = self.tools.iter().map(|tool| tool.spec().name);
-        let cards = self.subagents.iter().map(|subagent| subagent.name.to_string());
-        let named = |specs: Vec<ToolSpec>| specs.into_iter().map(|spec| spec.name);
-        let answer = self.answer.as_ref().map(|_| hier_spec::agent::FINAL_ANSWER.to_owned());
-        let background = named(self.background_tools());
-        named(self.built_in()).chain(own).chain(named(self.todo_tools())).chain(cards).chain(background).chain(answer)
+    fn tool_names(&self) -> Vec<String> {
+        let mut specs = self.built_in();
+        for tool in &self.tools {
+            specs.push(tool.spec());
+        }
+        specs.append(&mut self.todo_tools());
+        let mut names = tool_names(&specs);
+        for subagent in &self.subagents {
+            names.push(subagent.name.to_string());
+        }
+        names.append(&mut tool_names(&self.background_tools()));
+        if self.answer.is_some() {
+            names.push(hier_spec::agent::FINAL_ANSWER.to_owned());
+        }
+        names
     }
 
     fn background_tools(&self) -> Vec<ToolSpec> {
@@ -72,6 +82,10 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
     fn todo_tools(&self) -> Vec<ToolSpec> {
         if self.todo.is_some() { vec![todo_write(), todo_complete()] } else { Vec::new() }
     }
+}
+
+fn tool_names(specs: &[ToolSpec]) -> Vec<String> {
+    specs.iter().map(|spec| spec.name.clone()).collect()
 }
 
 fn report_to_supervisor() -> ToolSpec {
@@ -147,12 +161,16 @@ where
 {
     let item = call.args.get("item").and_then(Value::as_str).ok_or("`item` must be a string")?;
     if list.get(item).is_none() {
-        let open = list.iter().filter(|(_, done)| !done).map(|(item, _)| format!("`{item}`"));
-        let open = open.collect::<Vec<_>>().join(", ");
-        let open = if open.is_empty() { "nothing is open".to_owned() } else { format!("open items: {open}") };
-        return Err(format!("`{item}` is not on the TODO list: {open}"));
+        return Err(unknown_item(item, list));
     }
     Ok(todo_writes::<S>(call, [(item, true)].into_iter().collect(), format!("Completed: {item}")))
+}
+
+fn unknown_item(item: &str, list: &TodoList) -> String {
+    let open = list.iter().filter(|(_, done)| !done).map(|(item, _)| format!("`{item}`"));
+    let open = open.collect::<Vec<_>>().join(", ");
+    let open = if open.is_empty() { "nothing is open".to_owned() } else { format!("open items: {open}") };
+    format!("`{item}` is not on the TODO list: {open}")
 }
 
 fn todo_writes<S: Values + Contains<BaseState>>(call: &ToolCall, list: TodoList, text: String) -> Vec<S::Write> {

@@ -10,8 +10,7 @@ use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use crate::state::found::FoundTools;
 use crate::tool::catalogue::ToolCatalogue;
-use crate::tool::search;
-use hier_checkpoint::message::{Messages, ToolCall};
+use hier_checkpoint::message::Messages;
 use hier_core::NodeError;
 use hier_core::graph::Task;
 use hier_core::state::{Contains, Values};
@@ -69,21 +68,17 @@ where
     let earlier = task.state().part().compaction.is_some().then(read_earlier::spec);
     let found = &agent.sent_tools(&task.state().part().found_tools);
     let access = agent.tool_access(catalogue.as_ref(), model, found);
-    let more: Vec<ToolSpec> = match access.names() {
-        // Found tools are added at the end, so that the provider's cache keeps the tools before them.
-        Some(tools) => [search::spec()].into_iter().chain(earlier).chain(tools.found(found)).collect(),
-        None => catalogue.iter().flat_map(ToolCatalogue::specs).cloned().chain(earlier).collect(),
+    let (messages, tools) = match access.names() {
+        Some(searched) => {
+            let more = searched.sent_specs(earlier, found);
+            (messages.preceded_by(Some(searched.listing())), joined(&mut agent.without_tools(&tools), &more))
+        }
+        None if catalogue.is_none() && earlier.is_none() => (messages, tools),
+        None => {
+            let mut first = tools.iter().chain(catalogue.iter().flat_map(ToolCatalogue::specs));
+            (messages, joined(&mut first, earlier.as_slice()))
+        }
     };
-    let extended = |tools: Arc<[ToolSpec]>| match (access.names(), &*more) {
-        (Some(_), more) => agent.without_tools(&tools).chain(more).cloned().collect(),
-        (None, []) => tools,
-        (None, more) => tools.iter().chain(more).cloned().collect(),
-    };
-    let messages = match access.names() {
-        Some(tools) => messages.preceded_by(Some(tools.listing())),
-        None => messages,
-    };
-    let tools = extended(tools);
     let deferred = access.provider().map(|search| search.deferred(agent.forced_tool())).unwrap_or_default();
     let request = ChatRequest { messages, tools, deferred, output: None, options: agent.options.clone() };
     let caller = ModelCaller {
@@ -97,10 +92,11 @@ where
     };
     let reply = caller.call_model(model, request, output.as_ref()).await?;
     let made = reply.response().map(|response| response.message.tool_calls()).unwrap_or_default();
-    let is_unfound = |call: &&ToolCall| access.hides(&call.name, found);
-    let unfound = made.iter().filter(is_unfound).map(|call| call.name.clone()).collect();
-    let is_new = |call: &&ToolCall| access.provider().is_some_and(|search| search.has_found(&call.name));
-    let found = made.iter().filter(is_new).map(|call| &*call.name).collect();
+    let (unfound, found) = (access.unfound(made, found), access.newly_found(made));
     let fingerprints = catalogue.as_ref().map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
     Ok(Some(ModelAnswer { reply, fingerprints, unfound, found }))
+}
+
+fn joined<'a>(first: &mut dyn Iterator<Item = &'a ToolSpec>, more: &'a [ToolSpec]) -> Arc<[ToolSpec]> {
+    first.chain(more).cloned().collect()
 }

@@ -37,13 +37,20 @@ impl<'a> ToolAccess<'a> {
         if let Self::Provider(search) = self { Some(search) } else { None }
     }
 
-    /// Returns true if the calls of this tool need a search that the model has not made.
-    pub(super) fn hides(&self, name: &str, found: &FoundTools) -> bool {
-        match self {
+    /// Returns the called tools that need a search which the model has not made.
+    pub(super) fn unfound(&self, calls: &[ToolCall], found: &FoundTools) -> BTreeSet<String> {
+        let is_hidden = |call: &&ToolCall| match self {
             Self::All => false,
-            Self::Names(tools) => tools.hide(name, found),
-            Self::Provider(search) => search.hide(name),
-        }
+            Self::Names(tools) => tools.hide(&call.name, found),
+            Self::Provider(search) => search.hide(&call.name),
+        };
+        calls.iter().filter(is_hidden).map(|call| call.name.clone()).collect()
+    }
+
+    /// Returns the called tools that the provider found and that are new to the conversation.
+    pub(super) fn newly_found(&self, calls: &[ToolCall]) -> FoundTools {
+        let is_new = |call: &&ToolCall| self.provider().is_some_and(|search| search.has_found(&call.name));
+        calls.iter().filter(is_new).map(|call| &*call.name).collect()
     }
 }
 
@@ -73,7 +80,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
     pub(super) fn sent_tools(&self, found: &FoundTools) -> FoundTools {
         let mut sent = found.clone();
         if let Some(name) = self.forced_tool().filter(|_| self.search.is_some()) {
-            sent.merge(FoundTools::from_iter([name]));
+            sent.add(name.to_owned());
         }
         sent
     }
@@ -89,8 +96,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
     }
 
     fn all_tools<'a>(&'a self, catalogue: Option<&'a ToolCatalogue<C>>) -> SearchableTools<'a> {
-        let own = self.specs.iter().filter(|spec| self.is_own_tool(spec));
-        SearchableTools::new(own, catalogue.into_iter().flat_map(ToolCatalogue::specs))
+        let mut own = self.specs.iter().filter(|spec| self.is_own_tool(spec));
+        SearchableTools::new(&mut own, &mut catalogue.into_iter().flat_map(ToolCatalogue::specs))
     }
 
     fn is_own_tool(&self, spec: &ToolSpec) -> bool {
@@ -100,11 +107,10 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
     /// Returns the answer to a call of a tool that does not exist.
     pub(super) fn no_such_tool(&self, name: &str, catalogue: Option<&ToolCatalogue<C>>) -> String {
         if let Some(tools) = self.searchable(catalogue) {
-            let listed = self.without_tools(&self.specs).map(|spec| &*spec.name).chain(tools.names());
-            return prompts::unknown_among_many(name, listed);
+            let mut listed = self.without_tools(&self.specs).map(|spec| &*spec.name).chain(tools.names());
+            return prompts::unknown_among_many(name, &mut listed);
         }
-        let listed = catalogue.into_iter().flat_map(ToolCatalogue::specs).map(|spec| spec.name.clone());
-        self.unknown_tool(name, listed.collect())
+        self.unknown_tool(name, catalogue.map(ToolCatalogue::names).unwrap_or_default())
     }
 }
 

@@ -37,9 +37,13 @@ impl FoundTools {
     /// Appends the names that are not in the list yet. The channel uses this function as its reducer.
     pub fn merge(&mut self, more: Self) {
         for name in more.0 {
-            if !self.contains(&name) {
-                self.0.push(name);
-            }
+            self.add(name);
+        }
+    }
+
+    pub(crate) fn add(&mut self, name: String) {
+        if !self.contains(&name) {
+            self.0.push(name);
         }
     }
 }

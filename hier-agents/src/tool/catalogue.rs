@@ -140,16 +140,17 @@ impl<C: Send + Sync + 'static> Toolsets<C> {
     }
 
     /// Lists the toolsets. `known` maps the names that are already used to descriptions of their owners.
-    pub(crate) async fn list<'n>(
+    pub(crate) async fn list(
         &self,
         context: &C,
-        known: impl Iterator<Item = (&'n str, String)>,
+        mut known: BTreeMap<String, String>,
     ) -> Result<ToolCatalogue<C>, NodeError> {
-        let mut known: BTreeMap<String, String> = known.map(|(name, what)| (name.to_owned(), what)).collect();
         let mut tools = Vec::new();
         for set in &self.0 {
             let listed = list_toolset((set.choose)(context), &mut known).await?;
-            tools.extend(listed.iter().map(|spec| (set.clone(), spec.clone())));
+            for spec in &*listed {
+                tools.push((set.clone(), spec.clone()));
+            }
         }
         Ok(ToolCatalogue { tools })
     }
@@ -158,6 +159,10 @@ impl<C: Send + Sync + 'static> Toolsets<C> {
 impl<C: Send + Sync + 'static> ToolCatalogue<C> {
     pub(crate) fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.tools.iter().map(|(_, spec)| spec)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.specs().map(|spec| spec.name.clone()).collect()
     }
 
     pub(crate) fn fingerprints(&self, calls: &[ToolCall]) -> BTreeMap<String, String> {

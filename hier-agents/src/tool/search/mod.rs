@@ -132,7 +132,10 @@ pub(crate) struct SearchableTools<'a> {
 }
 
 impl<'a> SearchableTools<'a> {
-    pub(crate) fn new(own: impl Iterator<Item = &'a ToolSpec>, listed: impl Iterator<Item = &'a ToolSpec>) -> Self {
+    pub(crate) fn new(
+        own: &mut dyn Iterator<Item = &'a ToolSpec>,
+        listed: &mut dyn Iterator<Item = &'a ToolSpec>,
+    ) -> Self {
         let mut tools: Vec<&ToolSpec> = own.collect();
         let own = tools.len();
         tools.extend(listed);
@@ -157,6 +160,12 @@ impl<'a> SearchableTools<'a> {
     pub(crate) fn found(&self, found: &FoundTools) -> Vec<ToolSpec> {
         let find = |name| self.tools.iter().find(|tool| tool.name == name).map(|tool| (*tool).clone());
         found.names().filter_map(find).collect()
+    }
+
+    /// Returns the specs that a request has in place of all tools. Found tools are at the end, so that the provider's
+    /// cache keeps the tools before them.
+    pub(crate) fn sent_specs(&self, earlier: Option<ToolSpec>, found: &FoundTools) -> Vec<ToolSpec> {
+        [spec()].into_iter().chain(earlier).chain(self.found(found)).collect()
     }
 
     /// Returns the message that names the tools. The message does not change when a tool is found. It contains no
@@ -250,7 +259,7 @@ mod tests {
     }
 
     fn found(tools: &[ToolSpec], query: &str, most: usize) -> Vec<String> {
-        let tools = SearchableTools::new(tools.iter(), [].iter());
+        let tools = SearchableTools::new(&mut tools.iter(), &mut [].iter());
         tools.best(query, tools.by_words(query), most).into_iter().map(|tool| tool.name.clone()).collect()
     }
 
@@ -294,7 +303,7 @@ mod tests {
         let many = |count: usize| -> String {
             let tools: Vec<ToolSpec> =
                 (0..count).map(|number| tool(&format!("tool_{number:04}"), &"word ".repeat(12), &[])).collect();
-            SearchableTools::new(tools.iter(), [].iter()).listing().text()
+            SearchableTools::new(&mut tools.iter(), &mut [].iter()).listing().text()
         };
         assert!(many(50).contains("\n- tool_0049: word word"), "{}", many(50));
         let names = many(500);
