@@ -10,9 +10,13 @@ use hier_core::state::Values;
 
 /// Combines the redacting layers of a call. Returns `None` if the call has no redacting layer.
 pub(crate) fn redactor<S: Values, C: Send + Sync + 'static>(layers: CallLayers<'_, S, C>) -> Option<Arc<Redactor>> {
-    let outer = layers.outer.layers.iter().filter_map(|listed| listed.layer.redacts());
-    let own = layers.own.iter().filter_map(|listed| listed.layer.redacts());
-    let patterns: Vec<Arc<Pattern>> = outer.chain(own).map(|redact| redact.0.clone()).collect();
+    let mut patterns: Vec<Arc<Pattern>> = Vec::new();
+    for listed in layers.outer.layers {
+        patterns.extend(listed.layer.redacts().map(|redact| redact.0.clone()));
+    }
+    for listed in layers.own {
+        patterns.extend(listed.layer.redacts().map(|redact| redact.0.clone()));
+    }
     (!patterns.is_empty()).then(|| Arc::new(Redactor::new(patterns)))
 }
 

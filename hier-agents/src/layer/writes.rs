@@ -18,7 +18,7 @@ pub(super) fn sign_writes<S: Values>(writes: &mut LayerWrites<S>, key: &Arc<str>
 /// reducer. If one layer writes such a channel several times, because it handled several calls, its last write counts.
 pub(crate) fn unite_writes<S: Values>(
     signed: LayerWrites<S>,
-    own: Writes<S>,
+    mut own: Writes<S>,
     channels: &[ChannelSpec],
 ) -> Result<Writes<S>, NodeError> {
     if signed.is_empty() {
@@ -38,11 +38,12 @@ pub(crate) fn unite_writes<S: Values>(
             )));
         }
     }
-    let is_replaced = |place: usize| {
-        let channel = signed[place].1.channel();
-        plain(channel) && signed[place + 1..].iter().any(|(_, later)| later.channel() == channel)
-    };
-    let replaced: Vec<bool> = (0..signed.len()).map(is_replaced).collect();
-    let kept = signed.into_iter().zip(replaced).filter(|(_, is_replaced)| !is_replaced).map(|((_, write), _)| write);
-    Ok(own.into_iter().chain(kept).collect())
+    let written: Vec<usize> = signed.iter().map(|(_, write)| write.channel()).collect();
+    for (place, (_, write)) in signed.into_iter().enumerate() {
+        let is_replaced = plain(written[place]) && written[place + 1..].contains(&written[place]);
+        if !is_replaced {
+            own.push(write);
+        }
+    }
+    Ok(own)
 }

@@ -120,6 +120,10 @@ impl BackgroundSubagent {
 
 impl FromIterator<(String, BackgroundSubagent)> for BackgroundSubagents {
     fn from_iter<I: IntoIterator<Item = (String, BackgroundSubagent)>>(subagents: I) -> Self {
-        Self(subagents.into_iter().collect())
+        let mut all = Self::default();
+        for (handle, subagent) in subagents {
+            all.0.insert(handle, subagent);
+        }
+        all
     }
 }

@@ -7,16 +7,16 @@ use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use crate::state::todo::TodoLists;
 use crate::state::turn::{AgentEnd, AgentLimit, AgentTurn};
-use hier_checkpoint::message::Message;
+use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
 pub(super) fn refuse_open_calls<S: Values + Contains<BaseState>>(state: &S, reason: &str) -> Command<S> {
-    writing(answers(state.part(), |call| prompts::refusal(call, reason)).map(|answers| messages::<S>(answers)))
+    writing(answers(state.part(), &|call| prompts::refusal(call, reason)).map(|answers| messages::<S>(answers)))
 }
 
 /// Returns answers to the open calls, or `None` if there are none.
-fn answers(base: &BaseState, answer: impl Fn(&hier_checkpoint::message::ToolCall) -> Message) -> Option<Vec<Message>> {
+fn answers(base: &BaseState, answer: &dyn Fn(&ToolCall) -> Message) -> Option<Vec<Message>> {
     let calls = base.open_calls();
     (!calls.is_empty()).then(|| calls.into_iter().map(answer).collect())
 }
@@ -34,7 +34,7 @@ where
 {
     let base = task.state().part();
     let mut writes: Vec<S::Write> = Vec::new();
-    writes.extend(answers(base, |call| prompts::answer(call, prompts::REPORTED)).map(messages::<S>));
+    writes.extend(answers(base, &|call| prompts::answer(call, prompts::REPORTED)).map(messages::<S>));
     if let Some(into) = &agent.report_into {
         writes.extend(into(base.current_agent_report.clone()));
     }
@@ -63,6 +63,6 @@ where
         ),
     };
     let turn = BaseState::channels().agent_turn.write::<S>(AgentTurn::ended(end));
-    let refused = answers(base, |call| prompts::refusal(call, prompts::REPORT_NOW)).map(messages::<S>);
+    let refused = answers(base, &|call| prompts::refusal(call, prompts::REPORT_NOW)).map(messages::<S>);
     writing([BaseState::channels().current_agent_report.write::<S>(report), turn].into_iter().chain(refused))
 }

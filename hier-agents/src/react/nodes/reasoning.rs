@@ -138,7 +138,7 @@ where
     }
     let route = route_answer(agent, state, &calls, (iteration, base.max_iterations)).map_err(permanent)?;
     let mut followed = match route {
-        AnswerRoute::Calls(made) => partition_calls(agent, base, answer, (calls.into_iter().zip(made), unfound)),
+        AnswerRoute::Calls(made) => partition_calls(agent.max_repeats, base, (answer, calls, made), unfound),
         route => AnswerPlan::new(answer, route),
     };
     if followed.turn.is_none() && cut_off != base.agent_turn.cut_off {
@@ -148,15 +148,13 @@ where
 }
 
 /// Plans the calls, except calls that are repeated too often and calls of tools that the model has not found.
-fn partition_calls<S: Values, C>(
-    agent: &AgentDef<S, C>,
+fn partition_calls(
+    most: u32,
     base: &BaseState,
-    answer: Message,
-    (calls, unfound): (impl Iterator<Item = (ToolCall, Callee)>, &BTreeSet<String>),
+    (answer, calls, mut callees): (Message, Vec<ToolCall>, Vec<Callee>),
+    unfound: &BTreeSet<String>,
 ) -> AnswerPlan {
-    let most = agent.max_repeats;
     let earlier = EarlierAnswers { messages: &base.messages, answers: base.iteration_number, users_count: false, most };
-    let (calls, mut callees): (Vec<ToolCall>, Vec<Callee>) = calls.unzip();
     let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
     let parted = partition(&earlier, calls);
     if parted.is_stuck {
