@@ -167,7 +167,9 @@ impl Messages {
     #[doc(hidden)]
     pub fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
         let mut all = Self::default();
-        messages.for_each(|message| all.push(message));
+        for message in messages {
+            all.push(message);
+        }
         all
     }
 }

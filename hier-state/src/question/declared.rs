@@ -151,12 +151,16 @@ impl QuestionType {
 }
 
 fn question_schema<Q: DeclaredQuestion>() -> Value {
-    let mut schema = schemars::schema_for!(Q).to_value();
+    with_type(schemars::schema_for!(Q).to_value(), Q::TYPE)
+}
+
+/// Adds the field with the type of the question to its schema.
+fn with_type(mut schema: Value, question: &str) -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.insert("type".to_owned(), "object".into());
         let properties = object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
         if let Some(properties) = properties.as_object_mut() {
-            properties.insert(TYPE.to_owned(), serde_json::json!({ "type": "string", "const": Q::TYPE }));
+            properties.insert(TYPE.to_owned(), serde_json::json!({ "type": "string", "const": question }));
         }
         let required = object.entry("required").or_insert_with(|| Value::Array(Vec::new()));
         if let Some(required) = required.as_array_mut() {
