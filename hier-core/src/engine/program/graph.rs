@@ -224,17 +224,15 @@ impl<S: Values, C> Program<S, C> {
     /// channels are `writeOnly`.
     pub(crate) fn state_schema(&self) -> Value {
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-        let channels = self.channels.iter().enumerate();
-        let properties: Map<String, Value> = channels
-            .map(|(channel, spec)| {
-                let schema = S::channel_schema(channel, &mut generator);
-                let mut schema = schema.map_or_else(|| json!({}), Into::into);
-                if spec.secret {
-                    schema = json!({ "allOf": [schema], "writeOnly": true });
-                }
-                (spec.name.to_string(), schema)
-            })
-            .collect();
+        let mut properties = Map::new();
+        for (channel, spec) in self.channels.iter().enumerate() {
+            let schema = S::channel_schema(channel, &mut generator);
+            let mut schema = schema.map_or_else(|| json!({}), Into::into);
+            if spec.secret {
+                schema = json!({ "allOf": [schema], "writeOnly": true });
+            }
+            properties.insert(spec.name.to_string(), schema);
+        }
         let mut state = json!({ "title": self.spec.name, "type": "object", "properties": properties });
         let definitions = generator.take_definitions(true);
         if !definitions.is_empty() {

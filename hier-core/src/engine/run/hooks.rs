@@ -45,8 +45,10 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             None if self.is_child() => Uuid::nil(),
             _ => shared.checkpoint_id(self.step),
         };
-        let outer = shared.parents.iter().flat_map(|parents| parents.values());
-        let mut text: Vec<u8> = outer.chain([&base]).flat_map(Uuid::as_bytes).copied().collect();
+        let mut text = Vec::new();
+        for id in shared.parents.iter().flat_map(|parents| parents.values()).chain([&base]) {
+            text.extend_from_slice(id.as_bytes());
+        }
         for part in shared.namespace.iter().map(String::as_str).chain([name]) {
             text.extend_from_slice(part.as_bytes());
             text.push(b'|');
