@@ -98,39 +98,11 @@ pub(crate) struct ChildChannels<T> {
 
 impl<T: Values> ChildChannels<T> {
     fn new(initial: T, channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Self {
-        let find = |name: &str| channels.iter().position(|channel| channel.name == name);
+        let find = |name: &str| place_of(channels, name);
         let channel = BaseState::channels();
-        let mut cleared = Vec::new();
-        if let Some(policy) = policy {
-            cleared.push(channel.todo_lists.name());
-            let talk = [channel.messages.name(), channel.compaction.name(), channel.found_tools.name()];
-            cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
-            cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
-            cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
-        }
-        let always = [
-            channel.progress.name(),
-            channel.current_agent_report.name(),
-            channel.is_cancelled.name(),
-            channel.layer_counts.name(),
-        ];
-        // A subagent that shares the state still has its own turn.
-        let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
-        let has_counts = policy.is_none() && keeps_count;
-        let is_own = |spec: &ChannelSpec| {
-            [channel.agent_turn.name(), channel.background_subagents.name()].contains(&&*spec.name)
-                || (has_counts && counts.iter().any(|name| spec.name == *name))
-        };
-        let returned = channels.iter().map(|spec| {
-            !is_own(spec)
-                && policy.is_none_or(|policy| {
-                    let mut merged = policy.merged().chain(always);
-                    merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
-                })
-        });
         Self {
-            cleared: cleared.into_iter().filter_map(find).collect(),
-            returned: returned.collect(),
+            cleared: cleared_channels(channels, policy),
+            returned: returned_channels(channels, policy, keeps_count),
             report: find(channel.current_agent_report.name()),
             turn: find(channel.agent_turn.name()),
             args: find(channel.current_agent_args.name()),
@@ -144,6 +116,50 @@ impl<T: Values> ChildChannels<T> {
             initial,
         }
     }
+}
+
+fn place_of(channels: &[ChannelSpec], name: &str) -> Option<usize> {
+    channels.iter().position(|channel| channel.name == name)
+}
+
+/// Returns the channels that the policy clears.
+fn cleared_channels(channels: &[ChannelSpec], policy: Option<&SubagentPolicy>) -> Vec<usize> {
+    let channel = BaseState::channels();
+    let mut cleared = Vec::new();
+    if let Some(policy) = policy {
+        cleared.push(channel.todo_lists.name());
+        let talk = [channel.messages.name(), channel.compaction.name(), channel.found_tools.name()];
+        cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
+        cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
+        cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
+    }
+    cleared.into_iter().filter_map(|name| place_of(channels, name)).collect()
+}
+
+/// Returns for each channel whether its writes are returned to the supervisor.
+fn returned_channels(channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Arc<[bool]> {
+    let channel = BaseState::channels();
+    let always = [
+        channel.progress.name(),
+        channel.current_agent_report.name(),
+        channel.is_cancelled.name(),
+        channel.layer_counts.name(),
+    ];
+    // A subagent that shares the state still has its own turn.
+    let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
+    let has_counts = policy.is_none() && keeps_count;
+    let is_own = |spec: &ChannelSpec| {
+        [channel.agent_turn.name(), channel.background_subagents.name()].contains(&&*spec.name)
+            || (has_counts && counts.iter().any(|name| spec.name == *name))
+    };
+    let returned = channels.iter().map(|spec| {
+        !is_own(spec)
+            && policy.is_none_or(|policy| {
+                let mut merged = policy.merged().chain(always);
+                merged.any(|name| spec.name == name) && !policy.discarded().any(|name| spec.name == name)
+            })
+    });
+    returned.collect()
 }
 
 impl<S, C, T, D> Subgraph<S, C> for SubagentNode<T, C, D>

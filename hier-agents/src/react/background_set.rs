@@ -146,10 +146,13 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
             let Some(runner) = self.runner(record) else { continue };
             counts::merge(&mut counts, runner.spent(task, thread, record).await?);
         }
-        let (channels, records) = (BaseState::channels(), ended.into_iter().map(|(_, end)| end));
-        let records: BackgroundSubagents = records.collect();
+        let (channels, records) = (BaseState::channels(), records(ended));
         let records = (!records.is_empty()).then(|| channels.background_subagents.write::<S>(records));
         let counts = (!counts.is_empty()).then(|| channels.layer_counts.write::<S>(counts));
         Ok(records.into_iter().chain(counts).collect())
     }
+}
+
+fn records(ended: Vec<(Arc<str>, (String, BackgroundSubagent))>) -> BackgroundSubagents {
+    ended.into_iter().map(|(_, end)| end).collect()
 }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::agent::{AgentDef, Callee};
 use super::background_specs::{self, tool};
-use super::subagent_tool::SubagentTool;
 use crate::model::ToolSpec;
 use crate::state::base::BaseState;
 use crate::state::todo::TodoList;
@@ -15,16 +14,21 @@ use hier_core::state::{Contains, State, Values};
 impl<S: Values, C: 'static> AgentDef<S, C> {
     /// Builds the map of callees and the specs for the model. Call it after all tools and subagents are known.
     pub(crate) fn index(&mut self) {
-        let tools = self.tools.iter().enumerate();
-        let tools = tools.map(|(number, tool)| (tool.spec().name, Callee::Tool(number)));
-        let subagents = self.subagents.iter().enumerate();
-        let subagents = subagents.map(|(number, subagent)| (subagent.name.to_string(), Callee::Subagent(number)));
-        self.callees = tools.chain(subagents).collect();
-        let own = self.tools.iter().map(|tool| tool.spec());
-        let cards = self.subagents.iter().map(SubagentTool::spec).chain(self.background_tools());
+        self.callees.clear();
+        let (mut own, mut cards) = (Vec::new(), Vec::new());
+        for (number, tool) in self.tools.iter().enumerate() {
+            let spec = tool.spec();
+            self.callees.insert(spec.name.clone(), Callee::Tool(number));
+            own.push(spec);
+        }
+        for (number, subagent) in self.subagents.iter().enumerate() {
+            self.callees.insert(subagent.name.to_string(), Callee::Subagent(number));
+            cards.push(subagent.spec());
+        }
+        cards.append(&mut self.background_tools());
         if self.converses() {
             let answer = self.answer.as_ref().map(super::answer::TypedAnswer::tool);
-            self.specs = own.chain(cards).collect();
+            self.specs = own.into_iter().chain(cards).collect();
             self.ending_specs = self.specs.iter().cloned().chain(answer).collect();
             return;
         }

@@ -151,10 +151,9 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
     /// Handles a reply with tool calls. Ends the turn if calls were cut off too often.
     fn follow_calls(&self, message: Message, is_cut_off: bool) -> Result<StepOutcome<S>, NodeError> {
         let calls = message.tool_calls().to_vec();
-        let refused = |reason: &str| calls.iter().map(|call| prompts::refusal(call, reason)).collect::<Vec<_>>();
         let cut_off = self.base().agent_turn.cut_off_with(is_cut_off && calls.iter().any(is_fragment));
         if cut_off > MOST_CUT_OFF {
-            let messages = [message].into_iter().chain(refused(prompts::CUT_OFF)).collect();
+            let messages = [message].into_iter().chain(refusals(&calls, prompts::CUT_OFF)).collect();
             return Ok(self.end_at_limit(AgentLimit::Length, messages));
         }
         let reply = self.follow_complete_calls(message, &calls)?;
@@ -171,17 +170,16 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         if calls.iter().all(is_answer) {
             return self.follow_answer_calls(message, calls);
         }
-        let refused = |reason: &str| calls.iter().map(|call| prompts::refusal(call, reason)).collect::<Vec<_>>();
         if self.iteration >= self.most {
-            let messages = [message].into_iter().chain(refused(prompts::LIMIT_REACHED)).collect();
+            let messages = [message].into_iter().chain(refusals(calls, prompts::LIMIT_REACHED)).collect();
             return Ok(self.end_at_limit(AgentLimit::Iterations(self.most), messages));
         }
         if calls.len() > 1 && calls.iter().any(|call| self.agent.runs_alone(call)) {
-            let messages = [message].into_iter().chain(refused(prompts::ALONE)).collect();
+            let messages = [message].into_iter().chain(refusals(calls, prompts::ALONE)).collect();
             return Ok(StepOutcome::next(messages, NextNode::Model));
         }
         let (early, made): (Vec<_>, Vec<_>) = calls.iter().cloned().partition(is_answer);
-        let early = early.iter().map(|call| prompts::refusal(call, prompts::ANSWER_EARLY));
+        let early = refusals(&early, prompts::ANSWER_EARLY);
         let parted = partition(&self.earlier(), made);
         let (unfound, made) = refuse_unfound(&self.unfound, parted.made);
         let messages = [message].into_iter().chain(early).chain(parted.refused).chain(unfound).collect();
@@ -348,4 +346,8 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
             }
         }
     }
+}
+
+fn refusals(calls: &[ToolCall], reason: &str) -> Vec<Message> {
+    calls.iter().map(|call| prompts::refusal(call, reason)).collect()
 }
