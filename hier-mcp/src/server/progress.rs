@@ -20,11 +20,34 @@ pub(crate) struct ProgressSender {
     sending: JoinHandle<()>,
 }
 
+/// The progress of a call. The protocol requires that it increases.
 struct ProgressCounts {
     /// The number of nodes that have ended.
     steps: u32,
+    /// The last value that the graph emitted. `None` if it has emitted none.
+    emitted: Option<f64>,
+    /// The progress to which emitted values are added.
+    base: f64,
     /// The progress in the last notification.
     last: f64,
+}
+
+impl ProgressCounts {
+    /// Counts a node. Returns the progress, or `None` if the graph emits its progress.
+    fn node_ended(&mut self) -> Option<f64> {
+        self.steps += 1;
+        self.emitted.is_none().then(|| f64::from(self.steps))
+    }
+
+    /// Returns the progress for an emitted value. A value below the last one comes from another count, such as that of
+    /// the next node, and continues where the last one stopped.
+    fn emitted(&mut self, value: f64) -> f64 {
+        if value < self.emitted.unwrap_or(f64::from(self.steps)) {
+            self.base = self.last.max(0.0);
+        }
+        self.emitted = Some(value);
+        self.base + value
+    }
 }
 
 impl ProgressSender {
@@ -37,20 +60,18 @@ impl ProgressSender {
                 }
             }
         });
-        let counts = Mutex::new(ProgressCounts { steps: 0, last: f64::NEG_INFINITY });
+        let counts = ProgressCounts { steps: 0, emitted: None, base: 0.0, last: f64::NEG_INFINITY };
+        let counts = Mutex::new(counts);
         let sink: DynEventSink = Arc::new(move |event| {
             let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut done = |node: &str| {
-                counts.steps += 1;
-                let progress = ProgressNotificationParam::new(token.clone(), f64::from(counts.steps));
-                Some(progress.with_message(format!("{node} is done")))
-            };
             let progress = match &event.body {
-                LogEvent::Custom { value, .. } => emitted_progress(&token, value),
-                LogEvent::Updates(update) if event.namespace.is_empty() => done(&update.node),
+                LogEvent::Custom { value, .. } => emitted_progress(&token, value, &mut counts),
+                LogEvent::Updates(update) if event.namespace.is_empty() => counts.node_ended().map(|steps| {
+                    let message = format!("{} is done", update.node);
+                    ProgressNotificationParam::new(token.clone(), steps).with_message(message)
+                }),
                 _ => None,
             };
-            // The protocol requires that the progress increases. The graph may count something else than its nodes.
             if let Some(progress) = progress.filter(|progress| progress.progress > counts.last) {
                 counts.last = progress.progress;
                 // If the queue is full, the notification is dropped.
@@ -68,9 +89,15 @@ impl ProgressSender {
 }
 
 /// Converts a value that a node emitted.
-fn emitted_progress(token: &ProgressToken, data: &Value) -> Option<ProgressNotificationParam> {
-    let mut progress = ProgressNotificationParam::new(token.clone(), data["progress"].as_f64()?);
-    if let Some(total) = data["total"].as_f64() {
+fn emitted_progress(
+    token: &ProgressToken,
+    data: &Value,
+    counts: &mut ProgressCounts,
+) -> Option<ProgressNotificationParam> {
+    let value = counts.emitted(data["progress"].as_f64()?);
+    let mut progress = ProgressNotificationParam::new(token.clone(), value);
+    // The total of one count says nothing about the sum of several.
+    if let Some(total) = data["total"].as_f64().filter(|_| counts.base == 0.0) {
         progress = progress.with_total(total);
     }
     if let Some(message) = data["message"].as_str() {

@@ -106,8 +106,16 @@ async fn run(
                 return ended;
             }
         }
-        let running = calls.running.clone().acquire_owned();
-        place = Some(running.await.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
+        place = tokio::select! {
+            biased;
+            () = task.cancelled() => {
+                calls.delete_thread(&thread).await;
+                return Err(TaskExit::Cancelled);
+            }
+            free = calls.running.clone().acquire_owned() => {
+                Some(free.map_err(|error| ErrorData::internal_error(error.to_string(), None))?)
+            }
+        };
     }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::page::{self, Page, unknown_sort};
 use super::run_plan::check_limit;
 use crate::answer::{As, Selected};
-use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches};
+use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches, system_assistant};
 use crate::auth::{Action, Resource};
 use crate::body::{JsonBody, OptionalBody};
 use crate::drawing::{Drawing, SubgraphDepth, drawing};
@@ -250,10 +250,10 @@ pub(crate) async fn patch(
     let old = caller.assistant(&assistant, Action::Update).await?;
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
-        if *graph != old.graph && caller.app.is_system(&old.id) {
+        if caller.app.is_system(&old.id) && system_assistant(graph).to_string() != old.id {
             return Err(ApiError::invalid(format!(
-                "`graph_id`: {} is the default assistant of graph `{}`: create another assistant of graph `{graph}`",
-                old.id, old.graph
+                "`graph_id`: {} is the default assistant of another graph: create another assistant of graph `{graph}`",
+                old.id
             )));
         }
     }

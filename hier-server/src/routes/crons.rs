@@ -22,7 +22,7 @@ use crate::reserved;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
 use crate::wire::message_paths::MessagePaths;
-use crate::wire::run::{Multitask, OnCompletion, RunCreate};
+use crate::wire::run::{OnCompletion, RunCreate};
 
 /// Maximum number of crons per user.
 const MOST: usize = 1_000;
@@ -161,10 +161,6 @@ pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
 async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
     let run = run_of(payload.clone())?;
-    if run.multitask_strategy == Some(Multitask::Inject) {
-        let known = "use `enqueue`, `interrupt`, `rollback` or `reject`";
-        return Err(ApiError::invalid(format!("`multitask_strategy`: a cron cannot `inject`: {known}")));
-    }
     let missing = "`schedule` is missing: write it like `*/5 * * * *`";
     let text = body.schedule.ok_or_else(|| ApiError::invalid(missing))?;
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
@@ -219,6 +215,15 @@ fn check_size(payload: &Value) -> ApiResult<()> {
     )))
 }
 
+/// Refuses a strategy in a request that crons do not support.
+fn check_strategy(request: &Map<String, Value>) -> ApiResult<()> {
+    if request.get("multitask_strategy").is_none_or(|strategy| *strategy != "inject") {
+        return Ok(());
+    }
+    let known = "use `enqueue`, `interrupt`, `rollback` or `reject`";
+    Err(ApiError::invalid(format!("`multitask_strategy`: a cron cannot `inject`: {known}")))
+}
+
 /// Refuses a schedule that is never due, such as the 30th of February.
 fn check_due(cron: &Cron) -> ApiResult<()> {
     let before = if cron.ends.is_some() { " before `end_time`" } else { "" };
@@ -229,13 +234,18 @@ fn check_due(cron: &Cron) -> ApiResult<()> {
 async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
+    if let Some(request) = payload.as_object() {
+        check_strategy(request)?;
+    }
     remove_metadata(&mut payload, filter.keys());
     let own = Crons::of(&*caller.app.runs).count_of(&caller.user.identity).await.map_err(refused)?;
     if own >= MOST {
         return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
     }
     let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
-    check_due(&cron)?;
+    if cron.enabled {
+        check_due(&cron)?;
+    }
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
@@ -312,6 +322,7 @@ pub(crate) async fn patch(
     Path(cron): Path<String>,
     JsonBody(CronPatch(patch)): JsonBody<CronPatch>,
 ) -> ApiResult<Json<CronObject>> {
+    check_strategy(&patch)?;
     let crons = Crons::of(&*caller.app.runs);
     for _ in 0..ATTEMPTS {
         let old = find(&caller, &cron, Action::Update).await?;

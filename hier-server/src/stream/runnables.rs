@@ -84,6 +84,8 @@ impl Runnables {
             TaskPhase::Started { triggers, input } => {
                 Some(StartedTask { triggers: triggers.clone(), input: input.clone() })
             }
+            // A handler may still end in place of the failed node.
+            TaskPhase::Finished { error: Some(_), .. } => None,
             TaskPhase::Finished { .. } => self.0.remove(&task.id),
         };
         if let Some(started) = &started {

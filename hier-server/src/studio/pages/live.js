@@ -2,6 +2,7 @@
 
 import { follow, path } from "./api.js";
 
+const HANDLER = /^__error_handler__/;
 export const TASK = /:[0-9a-f]{8}-[0-9a-f-]{27}$/;
 const KEPT = 5000; // events that are listed
 const NONE = () => ({ running: 0, count: 0, time: 0, failed: false, asking: false, begun: new Map() });
@@ -69,7 +70,13 @@ export class Live {
   task(event, payload, at) {
     this.by ??= event.mode;
     if (this.by !== event.mode || !payload) return "event";
-    const stat = this.stat(event, payload.name);
+    const node = payload.name.replace(HANDLER, "");
+    const stat = this.stat(event, node);
+    if (node !== payload.name) {
+      // A handler ends after its failed node, which is counted.
+      stat.failed = Boolean(payload.error);
+      return "task";
+    }
     if (payload.triggers) {
       stat.begun.set(payload.id, at);
       stat.running = stat.begun.size;
