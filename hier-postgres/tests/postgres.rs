@@ -235,8 +235,6 @@ async fn pooler_may_give_each_transaction_another_connection() {
     }
 }
 
-/// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
-/// of them a process prepares first.
 /// Postgres compresses names, so these have no repetitions. An index entry with the longest has no place on a page.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
@@ -278,6 +276,8 @@ async fn names_that_no_index_accepts_are_refused_with_a_fix() {
     saver.commit(&lease, vec![record].into()).await.expect("others are accepted");
 }
 
+/// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
+/// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn existing_data_is_read_through_a_pooler() {

@@ -105,7 +105,7 @@ impl Handle {
             // The caller may have disconnected.
             let _ = answer.send(added);
             if let Some(claimed) = claimed {
-                Box::pin(slot.execute(claimed)).await;
+                slot.execute(claimed).await;
             }
         });
         answered.await.unwrap_or_else(|_| {
@@ -118,7 +118,7 @@ impl Handle {
 impl Slot {
     async fn execute(self, claimed: Claimed) {
         let RunningWorker { shared, stop, lost, .. } = &self.worker;
-        lost.run_until_cancelled(drive::drive(shared, claimed, self.permit, stop)).await;
+        lost.run_until_cancelled(Box::pin(drive::drive(shared, claimed, self.permit, stop))).await;
     }
 }
 

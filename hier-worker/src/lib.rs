@@ -238,7 +238,7 @@ impl Worker {
                     for (claimed, slot) in claimed.into_iter().zip(taken) {
                         let (shared, stop, lost) = (shared.clone(), stop.clone(), lost.clone());
                         runs.spawn(async move {
-                            lost.run_until_cancelled(drive::drive(&shared, claimed, slot, &stop)).await;
+                            lost.run_until_cancelled(Box::pin(drive::drive(&shared, claimed, slot, &stop))).await;
                         });
                     }
                 }

@@ -28,7 +28,6 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
         return Err(missing(thread, *id));
     }
     let threads = saver.admin()?.threads(None).await?;
-    delete_abandoned_drafts(&saver, &threads).await?;
     let taken = threads.iter().any(|info| *info.thread == **new_thread);
     if !replace {
         let name = text::safe(new_thread);
@@ -44,6 +43,8 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
         None => saver.admin()?.copy_thread(thread, new_thread).await?,
         Some(from) => fork_from(&saver, thread, *from, new_thread, taken).await?,
     }
+    let others = threads.iter().filter(|info| *info.thread != **thread && *info.thread != **new_thread);
+    delete_abandoned_drafts(&saver, others).await?;
     let latest = saver.get(new_thread, "", None).await?.map(|saved| saved.checkpoint.id);
     if arguments.database.json {
         return write_json(out, &json!({ "thread": new_thread, "checkpoint": latest }));
@@ -80,7 +81,10 @@ async fn fork_from(
 }
 
 /// Deletes the drafts of killed commands.
-async fn delete_abandoned_drafts(saver: &SharedSaver, threads: &[ThreadInfo]) -> Result<(), ThreadsError> {
+async fn delete_abandoned_drafts(
+    saver: &SharedSaver,
+    threads: impl Iterator<Item = &ThreadInfo>,
+) -> Result<(), ThreadsError> {
     let made = |thread: &str| {
         let (seconds, _) = Uuid::try_parse(thread.strip_prefix(DRAFT)?).ok()?.get_timestamp()?.to_unix();
         UNIX_EPOCH.checked_add(Duration::from_secs(seconds))

@@ -1,6 +1,6 @@
 //! Tool calls of clients. Each call is a run, which may ask questions and continue with the answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -69,6 +69,7 @@ impl GraphCalls {
         event_sink: Option<DynEventSink>,
         cancel: CancellationToken,
     ) -> CallOutcome {
+        let declined = declined(&input);
         let mut run = DynRun::new(input, Config::new().thread(thread).cancel(cancel));
         run.saver = Some(self.saver.clone());
         if event_sink.is_some() {
@@ -83,6 +84,10 @@ impl GraphCalls {
             },
             Ok(Outcome::Stopped(stopped)) => failed(format!("the graph stopped: {}", stopped.reason)),
             Err(error) => match self.still_open(served, thread).await {
+                // The client would decline the question each time.
+                Ok(questions) if questions.iter().any(|question| declined.contains(&question.id)) => {
+                    failed(format!("the client declined a question that needs an answer: {error}"))
+                }
                 // A refused answer leaves its question open.
                 Ok(questions) if !questions.is_empty() => return CallOutcome::Asks(questions),
                 Ok(_) if !matches!(error, RunError::Saver { .. }) => failed(error.to_string()),
@@ -161,6 +166,14 @@ fn open_questions(questions: Vec<Question>) -> Result<Vec<Question>, String> {
         return Err("the graph waits for a time or a signal, which tool calls do not support".to_owned());
     }
     Ok(open)
+}
+
+/// Returns the ids of the questions that the client has declined.
+fn declined(input: &DynInput) -> BTreeSet<String> {
+    let DynInput::Command(DynCommand { resume: Some(Value::Object(answers)), .. }) = input else {
+        return BTreeSet::new();
+    };
+    answers.iter().filter(|(_, answer)| answer.is_null()).map(|(id, _)| id.clone()).collect()
 }
 
 fn ids(questions: &[Question]) -> Vec<String> {

@@ -214,7 +214,11 @@ fn long_name(error: &tokio_postgres::Error) -> Option<String> {
         Some("documents") => {
             ("the id of a document, with its kind,", "shorten the id, or the name of the user in the kind")
         }
-        _ => ("a name", "shorten the names of channels, nodes, graphs and users"),
+        // Other limits of the program have the same code.
+        _ if error.routine().is_some_and(|routine| routine.starts_with("index_form_tuple")) => {
+            ("a name", "shorten the names of channels, nodes, graphs and users")
+        }
+        _ => return None,
     };
     Some(format!("{name} is too long for an index of Postgres: {fix} ({})", error.message()))
 }

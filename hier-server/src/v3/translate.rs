@@ -254,7 +254,9 @@ impl RunProjection {
         // The subgraph of a task ends with the task.
         if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();
-            child.push(format!("{}:{}", task.node, task.id));
+            // An error handler ends in place of its node.
+            let node = task.node.strip_prefix("__error_handler__").unwrap_or(&task.node);
+            child.push(format!("{node}:{}", task.id));
             let (event, more) = match (error, interrupts.is_empty()) {
                 (Some(error), _) => ("failed", json!({ "error": error })),
                 (None, false) => ("interrupted", Value::Null),
