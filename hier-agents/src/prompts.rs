@@ -5,8 +5,6 @@ use std::time::Duration;
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
 use serde_json::Value;
 
-use crate::state::background::BackgroundSubagents;
-
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
 
 pub(crate) const DEFAULT_REASONING: &str = "What should we do now?";
@@ -134,8 +132,8 @@ pub(crate) fn detached(handle: &str) -> String {
     format!("Started in the background as `{handle}`. It continues when your turn ends.")
 }
 
-pub(crate) fn unknown_subagent(handle: &str, known: &BackgroundSubagents) -> String {
-    let known: Vec<&str> = known.iter().map(|(handle, _)| handle).collect();
+pub(crate) fn unknown_subagent(handle: &str, known: &mut dyn Iterator<Item = &str>) -> String {
+    let known: Vec<&str> = known.collect();
     if known.is_empty() {
         return format!("there is no subagent `{handle}`: you have not started one in the background");
     }

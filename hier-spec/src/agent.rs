@@ -102,7 +102,7 @@ impl AgentKind {
         }
     }
 
-    /// Returns the names that no subagent's node may have. For a `ReactGraph`, these include the names of the nodes of
+    /// Returns the names that the node of a subagent must not have in this agent's graph. For a `ReactGraph`, these include the names of the nodes of
     /// a `TodoGraph`.
     pub const fn reserved_nodes(self) -> &'static [&'static str] {
         match self {

@@ -29,7 +29,7 @@ pub const TABLE: &[Order] = &[
     order("hier_spec", "words const_text suggest self names reach together positions flow declare check agent trust"),
     order(
         "hier_macros",
-        "words diag docs symbol crate_path testing approval state view text_free graph question tool mutated grammar snapshots",
+        "words diag docs symbol fragment crate_path testing approval state view text_free graph question tool mutated grammar snapshots",
     ),
     order("hier_checkpoint", "sync panics channel reducer message checkpoint store backend"),
     order(

@@ -88,7 +88,7 @@ where
             let runner = self.agent.background.runner(record)?;
             Some(Chosen { handle, record, runner, thread: runner.thread(self.task, handle, record) })
         });
-        chosen.ok_or_else(|| prompts::unknown_subagent(handle, known))
+        chosen.ok_or_else(|| prompts::unknown_subagent(handle, &mut known.iter().map(|(handle, _)| handle)))
     }
 
     /// Finds the subagent of the argument `handle`, which must be running.

@@ -141,7 +141,7 @@ pub struct NextTasks {
     /// The nodes in `waiting` that the engine has released, because no other node was ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
-    /// The progress of each join of which at least one source has run.
+    /// The progress of each join, if at least one of its sources has run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
     /// The nodes in `ready` to which several edges led at once. At least one of these edges is a join.

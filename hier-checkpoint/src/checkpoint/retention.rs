@@ -156,7 +156,8 @@ pub struct PrunePlan {
 
 impl PrunePlan {
     /// Creates the plan. If [`Prune::threads`] is `None`, `stored` must contain the ids of all stored threads.
-    /// Otherwise, `stored` must contain at least the ids of the threads of the selected threads' background subagents.
+    /// Otherwise, `stored` must contain at least the ids of the threads on which background subagents of the selected
+    /// threads work.
     pub fn new(prune: Prune, stored: Vec<String>) -> Self {
         let mut threads = match &prune.threads {
             None => stored,

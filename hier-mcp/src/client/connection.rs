@@ -152,12 +152,9 @@ impl ServerConnection {
         !has_ended && !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Ends the connection if the server does not respond to a simple request, and no other request is in progress. A
-    /// server may execute one request after another.
-    pub(crate) async fn check(self: Arc<Self>, patience: Duration) {
-        let responds = timeout(patience, self.peer().list_tools(None)).await.is_ok();
-        // The client and this check hold the connection, and so does each request in progress.
-        if !responds && Arc::strong_count(&self) <= 2 {
+    /// Ends the connection if the server does not respond to a simple request.
+    pub(crate) async fn check(&self, patience: Duration) {
+        if timeout(patience, self.peer().list_tools(None)).await.is_err() {
             self.has_ended.store(true, Ordering::Relaxed);
         }
     }

@@ -152,8 +152,10 @@ impl McpClient {
     }
 
     /// Checks a program after a request has timed out. The client starts a program again that does not respond any more.
+    /// While other requests are in progress, the program may be busy with them, so there is no check.
     pub(super) fn check_later(&self, connection: &Arc<ServerConnection>) {
-        if self.0.location.is_program() {
+        // The client and the caller hold the connection, and so does each other request.
+        if self.0.location.is_program() && Arc::strong_count(connection) <= 2 {
             let (connection, patience) = (connection.clone(), self.0.options.timeout);
             tokio::spawn(async move { connection.check(patience).await });
         }

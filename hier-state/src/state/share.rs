@@ -13,9 +13,9 @@ pub struct Empty;
 pub struct Fork<Zeros, Ones>(PhantomData<fn() -> (Zeros, Ones)>);
 /// A part of a trie with a single channel of type `T`. `Bits` are the remaining bits of the hash of the channel's name.
 pub struct Leaf<Bits, T>(PhantomData<fn() -> (Bits, T)>);
-/// The bit 0 of a name's hash.
+/// A bit with the value 0 in the hash of a name.
 pub struct O;
-/// The bit 1 of a name's hash.
+/// A bit with the value 1 in the hash of a name.
 pub struct I;
 
 /// A trie that has no channel with the name `Name`, or has it with the type `T`. `Bits` are the bits of the name's hash

@@ -29,8 +29,8 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Returns the names of the graphs that the detached runs execute.
     fn graphs(&self) -> Vec<String>;
 
-    /// Returns the names of the detached runs of which `state` contains a record. The graph has not collected the
-    /// results of these runs.
+    /// Returns the names of the detached runs that have a record in `state`. The graph has not collected the results of
+    /// these runs.
     fn names(&self, state: &S) -> Vec<String>;
 
     /// Starts the detached run with this name, or continues it. The `task` contains the state of the graph that started

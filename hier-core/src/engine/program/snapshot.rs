@@ -28,8 +28,8 @@ pub type DynTask = SnapshotTask<Value>;
 /// The state of a thread at one moment.
 ///
 /// A superstep is *open* until the writes of its tasks are applied. A read without a checkpoint id returns the thread
-/// as it is now: `values` includes the writes of the tasks that have finished in the open superstep, `next` leaves out
-/// the nodes of these tasks, and `questions` contains only unanswered questions.
+/// as it is now. Then `values` includes the writes of the tasks that have finished in the open superstep, `next` leaves
+/// out the nodes of these tasks, and `questions` contains only unanswered questions.
 ///
 /// A history, or a read with a checkpoint id, returns the state at a checkpoint. Such a snapshot contains all tasks and
 /// questions of the superstep that followed the checkpoint.

@@ -288,11 +288,11 @@ async fn child_ends_with_its_killed_program_if_it_reads_its_input() {
 #[tokio::test]
 async fn program_that_does_not_respond_is_started_again() {
     let counts = Counts::new();
-    let client = peer(&counts).call_timeout(Duration::from_millis(300)).timeout(Duration::from_secs(5));
+    let client = peer(&counts).call_timeout(Duration::from_millis(300)).timeout(Duration::from_secs(3));
     let client = client.build().unwrap();
     let failed = called(&client, "slow", json!({"text": "hang"})).await.unwrap_err().to_string();
     assert!(failed.contains("did not respond to `tools/call slow` within 300 ms"), "{failed}");
-    for _ in 0..100 {
+    for _ in 0..30 {
         if let Ok(answer) = called(&client, "echo", json!({"text": "again"})).await {
             assert_eq!(answer, "again");
             return;
