@@ -250,9 +250,10 @@ async fn names_that_no_index_accepts_are_refused_with_a_fix() {
         checkpoint.channels = [name.into()].into();
         WriteRecord::Checkpoint { namespace: "".into(), checkpoint: Box::new(checkpoint), pieces: pieces.clone() }
     };
+    let (empty, _) = kit::next(None, &[], 1);
     let namespace = |name: String| WriteRecord::Checkpoint {
         namespace: name.into(),
-        checkpoint: Box::new(checkpoint.clone()),
+        checkpoint: Box::new(empty.clone()),
         pieces: Vec::new(),
     };
     let due = DueChange::NoLaterThan { at: std::time::SystemTime::now(), graph: long(4_000).into() };
