@@ -207,7 +207,7 @@ pub(crate) fn not_found_yet(name: &str) -> String {
 }
 
 /// Refuses a call of a tool that does not exist, by an agent with a search.
-pub(crate) fn unknown_among_many<'a>(name: &str, known: &mut dyn Iterator<Item = &'a str>) -> String {
+pub(crate) fn unknown_among_many(name: &str, known: &mut dyn Iterator<Item = &str>) -> String {
     let meant = hier_spec::nearest(name, known);
     let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean `{meant}`?"));
     format!("{name} is not a valid tool.{meant} Search for the tool that you need.")

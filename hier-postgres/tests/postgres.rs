@@ -242,7 +242,7 @@ async fn names_that_no_index_accepts_are_refused_with_a_fix() {
     let saver = Postgres::options().schema("long_names").connect(&server()).await.expect("a server");
     saver.migrate().await.expect("tables");
     let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
-    let long = |bytes: usize| (0..bytes / 36 + 1).map(|_| uuid::Uuid::new_v4().to_string()).collect::<String>();
+    let long = |bytes: usize| (0..=bytes / 36).map(|_| uuid::Uuid::new_v4().to_string()).collect::<String>();
     let (checkpoint, record) = kit::next(None, &[(0, false, vec![7])], 1);
     let WriteRecord::Checkpoint { pieces, .. } = &record else { unreachable!("it is a checkpoint") };
     let channel = |name: String| {

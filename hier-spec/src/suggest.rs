@@ -43,7 +43,7 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
     did_you_mean_of(name, &mut candidates.into_iter())
 }
 
-fn did_you_mean_of<'a>(name: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> String {
+fn did_you_mean_of(name: &str, candidates: &mut dyn Iterator<Item = &str>) -> String {
     let candidates: Vec<&str> = candidates.collect();
     if let Some(best) = nearest(name, candidates.iter().copied()) {
         return format!("; did you mean `{best}`?");

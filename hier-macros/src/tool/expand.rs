@@ -327,7 +327,9 @@ fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
         (timeout, retry) => {
             let timeout = option(timeout.as_ref());
             let retry = retry.as_ref().map_or_else(|| quote!(1_u32), ToTokens::to_token_stream);
-            let retry = quote_spanned!(retry.span()=> __hier::Retry::from(#retry));
+            // Lints do not look into the code of a macro.
+            let here = Span::call_site().located_at(retry.span());
+            let retry = quote_spanned!(here=> __hier::Retry::from(#retry));
             quote! {
                 __hier::attempts(__task.run(), &__call.name, #timeout, #retry, move || async move { #attempt }).await
             }
@@ -368,8 +370,9 @@ fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
                     Need::Required => quote_spanned!(ty.span()=> #arguments.required::<#ty>(#name)),
                     Need::Optional(inner) => quote_spanned!(ty.span()=> #arguments.optional::<#inner>(#name)),
                     Need::Default(default) => {
-                        let default = default_value(default.as_ref(), ty);
-                        quote_spanned!(ty.span()=> #arguments.defaulted::<#ty>(#name, || #default))
+                        let here = Span::call_site().located_at(ty.span());
+                        let default = default_value(default.as_ref(), here);
+                        quote_spanned!(here=> #arguments.defaulted::<#ty>(#name, || #default))
                     }
                 }
             }
@@ -381,9 +384,9 @@ fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
 }
 
 /// Converts a string literal into the type of the argument, which is usually `String`.
-fn default_value(default: Option<&Expr>, ty: &Type) -> TokenStream {
+fn default_value(default: Option<&Expr>, here: Span) -> TokenStream {
     match default {
-        None => quote_spanned!(ty.span()=> ::core::default::Default::default()),
+        None => quote_spanned!(here=> ::core::default::Default::default()),
         Some(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => quote!(::core::convert::Into::into(#literal)),
         Some(value) => value.to_token_stream(),
     }

@@ -151,8 +151,8 @@ impl Comparison {
 }
 
 /// Checks that one of the branches fits. Returns the reason of the first branch otherwise.
-fn any<'a>(branches: Vec<Typed<'a>>, mut fits: impl FnMut(Typed<'a>) -> Result<(), Misfit>) -> Result<(), Misfit> {
-    let mut reasons = branches.into_iter().map(|branch| fits(branch));
+fn any<'a>(branches: Vec<Typed<'a>>, fits: impl FnMut(Typed<'a>) -> Result<(), Misfit>) -> Result<(), Misfit> {
+    let mut reasons = branches.into_iter().map(fits);
     let first = reasons.next().unwrap_or_else(|| Err("accepts no value".to_owned()));
     if first.is_ok() || reasons.any(|fit| fit.is_ok()) { Ok(()) } else { first }
 }

@@ -66,10 +66,13 @@ fn codes(old: &Lock, new: &Lock) -> Vec<&'static str> {
     compare(old, new).iter().map(|finding| finding.change.code()).collect()
 }
 
+/// The name and the lock of a new type, and the codes of the changes.
+type Verdict<'a> = (&'a str, Lock, &'a [&'a str]);
+
 #[test]
 fn changes_of_derived_types_have_verdicts() {
     let (changed, widened) = (&["type-changed"][..], &["type-widened"][..]);
-    let tables: &[(&str, Lock, &[(&str, Lock, &[&str])])] = &[
+    let tables: &[(&str, Lock, &[Verdict<'_>])] = &[
         (
             "old::Event",
             lock!(old::Event),
