@@ -22,7 +22,7 @@ pub(super) fn safe(text: &str) -> String {
     safe
 }
 
-/// Escapes each line of a text like [`safe`].
+/// Escapes the characters of each line that could change the output of a terminal.
 pub fn safe_lines(text: &str) -> String {
     text.split('\n').map(safe).collect::<Vec<_>>().join("\n")
 }
