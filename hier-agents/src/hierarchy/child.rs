@@ -136,7 +136,7 @@ fn cleared_channels(channels: &[ChannelSpec], policy: Option<&SubagentPolicy>) -
     cleared.into_iter().filter_map(|name| place_of(channels, name)).collect()
 }
 
-/// Returns for each channel whether its writes are returned to the supervisor.
+/// Returns true for each channel whose writes are returned to the supervisor.
 fn returned_channels(channels: &[ChannelSpec], policy: Option<&SubagentPolicy>, keeps_count: bool) -> Arc<[bool]> {
     let channel = BaseState::channels();
     let always = [

@@ -3,6 +3,7 @@
 //! The function stays as it is. The macro adds a type of the same name, which is the tool. The type exists even after a
 //! mistake, so that no errors follow elsewhere.
 
+mod arguments;
 mod check;
 mod client;
 mod context;

@@ -127,7 +127,7 @@ async fn each_event_is_sent_once() {
         let remote = serve(|endpoint, name| endpoint.graph(name, Office::compile(), ()).fan_out(fan_out.clone())).await;
         let (local, saver) = (Office::compile().erase(|_| Ok(())), MemorySaver::new());
         let config = || Config::new().thread("desk");
-        // A run without answers asks both questions again, beside a restored result.
+        // A run without answers asks both questions again. The node next to the subgraph has a restored result.
         for input in [|| DynInput::New(json!({})), || DynInput::Continue] {
             let expected = in_one_process(&local, &saver, input()).await;
             assert_eq!(on_a_cluster(&remote, &hub, input()).await, expected, "{fan_out:?}, {:?}", input());
