@@ -10,7 +10,7 @@ run() { timeout 120 "$built/examples/$name" "$@" >"$scratch/out" 2>&1; }
 run_example() {
     case $name in
         approval)
-# It dies on purpose while it waits for the answer.
+            # It dies on purpose while it waits for the answer.
             ! run --db "sqlite:$scratch/approval.db" start \
                 && run --db "sqlite:$scratch/approval.db" pending \
                 && run --db "sqlite:$scratch/approval.db" answer yes \

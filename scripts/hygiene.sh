@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks spelling, the book, dependencies, each feature by itself, the public API, and the rules of a graph's shape on 100,000 random
-# graphs. Versions, links and the pages of the book are tests: `cargo test -p hier-layers`.
+# Checks spelling, the book, dependencies, each feature by itself, the public API, the rules of a graph's shape on 100,000 random
+# graphs, and a project that depends on the packages of a release. Versions, links and the pages of the book are tests: `cargo test -p hier-layers`.
 #
 #   scripts/hygiene.sh              all parts
-#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api, shapes
+#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api, shapes, registry
 #   scripts/hygiene.sh mutants      not among all parts, because it takes hours: mutations of the pure modules that no test notices.
 #                                   Options of cargo-mutants may follow, such as `--re hier-spec --shard 0/8`
 set -euo pipefail
@@ -55,7 +55,7 @@ public_items() {
     local library most items status=0
     mkdir -p "$2"
     while read -r library most; do
-# Omits implementations by the compiler and by derives.
+        # Omits implementations by the compiler and by derives.
         "$tools/cargo/bin/cargo-public-api" public-api -sss --rustdoc-json "$1/$library.json" >"$2/$library.txt"
         items=$(grep --count --extended-regexp '^(#\[[^]]*\] )*pub ' "$2/$library.txt")
         echo "$library: $items public items, methods and fields"
@@ -67,6 +67,50 @@ public_items() {
 # The rules of a graph's shape against a simulation. Optimized, since a debug build takes ten times as long.
 shapes() {
     HIER_GRAPHS=100000 cargo test --quiet --release --locked -p hier-spec --test simulate
+}
+
+# A project of `hier new`, as a user of the registry would build it: against the packages of a release, in a target folder of its own. Then
+# the forms of the dependency in which the macros find hier. A subshell, because it changes the folder.
+registry() (
+    build --bin hier
+    # A directory source in place of the registry: other people's crates, and ours as `cargo package` makes them.
+    cargo vendor --quiet --locked --versioned-dirs "$scratch/registry" >/dev/null
+    packages
+    version=$(sed -n '/^\[workspace\.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+    for package in "$target"/package/hier-*-"$version".crate; do
+        tar --extract --gzip --file "$package" --directory "$scratch/registry"
+        printf '{"files":{},"package":"%s"}' "$(sha256sum "$package" | cut -d ' ' -f 1)" >"$scratch/registry/$(basename "$package" .crate)/.cargo-checksum.json"
+    done
+    cd "$scratch"
+    mkdir released
+    printf '[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "%s"\n' "$scratch/registry" >released/config.toml
+    "$built/hier" new released/desk --kind graph --path "$root"
+    sed --in-place "s|path = [^,]*|version = \"$version\"|" released/desk/Cargo.toml
+    cd released/desk
+    export CARGO_TARGET_DIR=$target/released
+    env --unset CI cargo test --quiet --offline --config ../config.toml
+    ! grep --quiet "$root" Cargo.lock || die "the project depends on the checkout"
+
+    mkdir -p ../hier/src ../form/src ../form/tests
+    printf '[package]\nname = "hier"\nversion = "0.2.0"\nedition = "2024"\n[workspace]\n' >../hier/Cargo.toml
+    touch ../hier/src/lib.rs
+    ours="version = \"$version\", default-features = false"
+    form "for one platform" src/lib.rs hier "[target.'cfg(unix)'.dependencies]\nhier-graph = { $ours }"
+    form "for tests" tests/graph.rs hier "[dev-dependencies]\nhier-graph = { $ours }"
+    form "renamed in the workspace, next to the foreign hier" src/lib.rs graphs 'graphs.workspace = true\nhier = { path = "../hier" }'
+    form "next to the foreign hier under another name" src/lib.rs hier "hier-graph = { $ours }\ntree = { package = \"hier\", path = \"../hier\" }"
+)
+
+# form NAME FILE LIBRARY DEPENDENCIES: checks the project's graph in FILE of a crate with these dependencies, which call the library
+# LIBRARY.
+form() {
+    part "$1"
+    rm --force ../form/src/* ../form/tests/*
+    touch ../form/src/lib.rs
+    sed "s/\bhier::/$3::/g" src/lib.rs >"../form/$2"
+    printf '[package]\nname = "form"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[workspace.dependencies]\ngraphs = { package = "hier-graph", %s }\n[dependencies]\nserde = { version = "1", features = ["derive"] }\n%b\n' \
+        "$ours" "$4" >../form/Cargo.toml
+    cargo check --quiet --offline --tests --manifest-path ../form/Cargo.toml --config ../config.toml
 }
 
 # The suites that hier-core runs test the reducers, the rules of savers and the queue of runs.
@@ -89,8 +133,8 @@ mutate() {
 }
 
 case "${1:-all}" in
-    all) spelling; book; deny; features; api; shapes ;;
-    spelling | book | deny | features | api | shapes) "$1" ;;
+    all) spelling; book; deny; features; api; shapes; registry ;;
+    spelling | book | deny | features | api | shapes | registry) "$1" ;;
     mutants) "$@" ;;
     *) usage ;;
 esac

@@ -50,7 +50,7 @@ fetch() { curl --silent --fail --noproxy '*' --max-time 5 --output /dev/null "$1
 free_port() {
     local port
     for _ in $(seq 100); do
-# Below the ports that the system assigns to connections.
+        # Below the ports that the system assigns to connections.
         port=$((20000 + RANDOM % 12000))
         is_open "$port" || { echo "$port"; return; }
     done

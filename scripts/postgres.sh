@@ -46,7 +46,7 @@ start() {
     local port
     for _ in 1 2 3 4 5; do
         port=$(cat "$folder/port")
-# After a crash the file with the process id still exists.
+        # After a crash the file with the process id still exists.
         as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 180 \
             -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
             && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
@@ -60,7 +60,7 @@ start() {
 
 tls() {
     local ec=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch)
-# Commands are joined by `&&`, because `set -e` has no effect here.
+    # Commands are joined by `&&`, because `set -e` has no effect here.
     (
         cd "$1" \
             && openssl req -x509 "${ec[@]}" -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem \
@@ -109,7 +109,7 @@ case "${1:-}:$#" in
             [[ " $* " = *" -- "* ]] || command+=(--)
             command+=(--include-ignored --skip child_process)
         fi
-# In memory, if such a file system exists, because the data is temporary.
+        # In memory, if such a file system exists, because the data is temporary.
         make_scratch /dev/shm
         chmod 755 "$scratch"
         at_exit stop "$scratch" immediate

@@ -115,7 +115,7 @@ case "${1:-}:$#" in
         if [ "$1" = --nodes ]; then nodes=$2; shift 2; fi
         [ $# -gt 0 ] || usage
         install
-# In memory, if such a file system exists, because the data is temporary.
+        # In memory, if such a file system exists, because the data is temporary.
         make_scratch /dev/shm
         at_exit end_all "$scratch" KILL
         start "$scratch" "$nodes" >"$scratch/urls"

@@ -102,7 +102,8 @@ if $all; then
     step "AG-UI, with the protocol's own client and validator"
     ./scripts/peers.sh agui
 
-    step "spelling, the book, each feature by itself, the public API, 100,000 random graphs: started in the background"
+    step "spelling, the book, each feature by itself, the public API, 100,000 random graphs, a project that depends on packages of a \
+release: started in the background"
     status=0
     wait "$beside" || status=$?
     cat "$scratch/hygiene"

@@ -45,7 +45,7 @@ python_suite() {
 
 javascript_suite() {
     local from=$HIER_SUITES/langgraphjs/libs/langgraph-api folder=$tools/suites
-# The packages that the suite names, as far as the file needs them.
+    # The packages that the suite names, as far as the file needs them.
     mkdir -p "$folder/tests"
     echo '{"private": true, "type": "module"}' >"$folder/package.json"
     npm_packages suites @langchain/core@1.3.4 @langchain/langgraph@1.7.3 @langchain/langgraph-sdk@1.15.0 postgres@3.4.5 \
