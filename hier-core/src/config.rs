@@ -304,7 +304,7 @@ impl Config {
         self
     }
 
-    /// Sets how long the thread is kept after its last run. After this time the thread is expired, and
+    /// Sets the time for which savers keep the thread after its last run. After this time the thread is expired, and
     /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes the thread. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {

@@ -4,15 +4,15 @@
 //!
 //! | folder | contents |
 //! |---|---|
-//! | [`log`] | records on their way to the saver, in order, under the lease |
-//! | [`stream`] | events on their way to the consumer |
-//! | [`program`] | the compiled graph: plan, nodes, a task and its view of the run |
-//! | [`attempt`] | one task: node, options, routes |
-//! | [`step`] | the position of a thread between two supersteps, without I/O |
-//! | [`pool`] | the concurrent tasks of a superstep |
-//! | [`durable`] | the stored form of threads, and how it is read |
-//! | [`run`] | the loop, from the input to the outcome |
-//! | [`thread`] | reading and updating a thread that does not run |
+//! | [`log`] | Records on their way to the saver, in order, under the lease. |
+//! | [`stream`] | Events on their way to the consumer. |
+//! | [`program`] | The compiled graph: plan, nodes, a task and its view of the run. |
+//! | [`attempt`] | One task: node, options, routes. |
+//! | [`step`] | The position of a thread between two supersteps, without I/O. |
+//! | [`pool`] | The concurrent tasks of a superstep. |
+//! | [`durable`] | The stored form of threads, and the code that reads it. |
+//! | [`run`] | The loop, from the input to the outcome. |
+//! | [`thread`] | The code that reads and updates a thread without running it. |
 
 mod attempt;
 mod durable;

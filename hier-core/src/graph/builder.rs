@@ -91,7 +91,8 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
     }
 
     /// Sets an error handler: a function that runs when the last attempt of the node has failed. The function reads the
-    /// error from [`Task::failure`]. Its output replaces the node's output, and the node's edges are not followed.
+    /// error from [`Task::failure`]. Its output replaces the node's output, and the engine follows no edges of the
+    /// node.
     pub fn on_error<F, Fut>(mut self, function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -105,7 +106,7 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> GraphBuilder<S, C> {
-    /// Creates a builder for a graph over a derived state.
+    /// Creates a builder for a graph over a derived state. Savers store the threads of the graph under its name.
     pub fn new(name: impl Into<String>) -> Self {
         Self::over(name.into(), S::CHANNELS.iter().cloned().collect(), Arc::new(S::default))
     }

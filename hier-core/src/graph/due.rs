@@ -149,10 +149,10 @@ where
     /// Resumes the threads that are due at the time `now`, the longest overdue first. Returns the results of their
     /// runs.
     ///
-    /// The sweeper reads due threads in pages of 256. When a call has resumed 256 threads, it reads no further page, so
-    /// one call resumes at most 511 threads. It skips threads that another process runs. A slow thread occupies one of
-    /// the slots that [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future cancels
-    /// the runs.
+    /// The sweeper reads due threads in pages of 256. When 256 runs of a call have ended, the call reads no further
+    /// page. With N slots ([`DueSweeper::concurrency`]), one call therefore resumes at most 510 + N threads. It skips
+    /// threads that another process runs. A slow thread occupies one slot, and does not delay the other slots. Dropping
+    /// the future cancels the runs.
     ///
     /// # Errors
     ///

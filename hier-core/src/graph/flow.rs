@@ -18,7 +18,7 @@ impl GraphFlow {
     /// The flow of a graph whose reads and writes are not known.
     pub const UNKNOWN: Self = Self { channels: None, node: NodeFlow::UNTYPED, has_views: false };
 
-    /// Returns true if the graph may write the channel with this name. Also returns true if its writes are not known.
+    /// Returns true if the graph may write the channel with this name, or if the writes of the graph are not known.
     pub const fn may_write(&self, channel: &str) -> bool {
         let Some(channels) = self.channels else { return true };
         if !self.node.is_typed || !self.has_views {
@@ -32,7 +32,7 @@ impl GraphFlow {
 
     /// Returns the name of a channel that the graph needs and that `outer` does not contain. `outer` contains the
     /// channels of the outer state. The graph needs a channel if its nodes read the channel, no node writes it, and it
-    /// has no initial value. Returns `None` if no such channel is missing.
+    /// has no initial value. Returns `None` if `outer` contains all channels that the graph needs.
     pub const fn lacks(&self, outer: &Table) -> Option<&'static str> {
         let Some(channels) = self.channels else { return None };
         let mut needs = self.node.reads;

@@ -114,11 +114,13 @@ where
     /// run is in progress, it receives the message after the current superstep. If no run is in progress, or if the
     /// current superstep is the last of the run, the next run receives the message at its start.
     ///
+    /// Cancel safety: if the future is dropped, the message may or may not be stored. Give it an id to send it again.
+    ///
     /// # Errors
     ///
     /// For a message, fails if the graph has no `inbox` channel, or if this channel does not accept the value. For
-    /// messages and signals, fails if the thread belongs to another graph, or if the inbox would exceed
-    /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES).
+    /// messages and signals, fails if the thread belongs to another graph, if the inbox would exceed
+    /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES), or without a checkpointer that supports inboxes.
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<ThreadMessage>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
         let graph = self.inner.plan.graph();

@@ -12,12 +12,12 @@ pub struct FullState;
 ///
 /// | input | effect |
 /// |---|---|
-/// | an update of the state | starts a run that applies the update |
-/// | a state | starts a run on a new thread. If the thread has a checkpoint, the run fails, because the state would overwrite all channels |
-/// | the view that the graph declares as `input:` | starts a run that applies the view. A graph with such a view accepts neither a state nor an update |
-/// | a [`Message`] | starts a run that adds the message to the conversation in the state |
-/// | a [`Command`] | starts a run that answers questions, updates the state, or continues with other nodes |
-/// | `()` | starts a run that continues the thread where it stopped |
+/// | an update of the state | Starts a run that applies the update. |
+/// | a state | Starts a run on a new thread. If the thread has a checkpoint, the run fails, because the state would overwrite all channels. |
+/// | the view that the graph declares as `input:` | Starts a run that applies the view. A graph with such a view accepts neither a state nor an update. |
+/// | a [`Message`] | Starts a run that adds the message to the conversation in the state. |
+/// | a [`Command`] | Starts a run that answers questions, updates the state, or continues with other nodes. |
+/// | `()` | Starts a run that continues the thread where it stopped. |
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of this graph over `{S}`",
     label = "not an input of this graph",

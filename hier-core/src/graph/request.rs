@@ -233,7 +233,7 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.holder(holder))
     }
 
-    /// Sets how long the thread is kept after its last run. See [`Config::time_to_live`].
+    /// Sets the time for which savers keep the thread after its last run. See [`Config::time_to_live`].
     pub fn time_to_live(self, time: Duration) -> Self {
         self.set(|config| config.time_to_live(time))
     }
@@ -382,7 +382,8 @@ where
         self.started().next().await
     }
 
-    /// Runs the graph to its end and returns the outcome. Drops the events that were not read.
+    /// Runs the graph to its end and returns the outcome. Drops the events that were not read. Dropping the future
+    /// cancels the run.
     pub async fn outcome(self) -> Result<Outcome<O>, RunError> {
         self.start().outcome().await
     }

@@ -67,7 +67,7 @@ where
     /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the
     /// configuration that selects the new checkpoint.
     ///
-    /// The update is attributed to the node that ran last, and the edges of this node are followed. To attribute the
+    /// The engine attributes the update to the node that ran last, and follows the edges of this node. To attribute the
     /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). You must name the node with
     /// `as_node` if several nodes ran in the last superstep. This also applies if only one node ran, but several edges
     /// had triggered it at once.
@@ -75,6 +75,8 @@ where
     /// As in LangGraph, the update drops the superstep in progress, including the results of tasks that have ended. If
     /// the configuration selects an earlier checkpoint, the update starts a new branch of the history at this
     /// checkpoint.
+    ///
+    /// Cancel safety: if the future is dropped, the update may or may not be stored.
     ///
     /// # Errors
     ///

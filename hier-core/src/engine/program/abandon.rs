@@ -13,17 +13,17 @@ impl<C> Run<C> {
     /// job of another service. If the run gives up the task during this wait, the engine drops `work` and runs
     /// `cleanup`, for example to cancel the job.
     ///
-    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. This table shows when `cleanup`
-    /// runs:
+    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. The engine runs `cleanup` in
+    /// these cases:
     ///
-    /// | event | `cleanup` runs |
-    /// |---|---|
-    /// | the run is cancelled | yes |
-    /// | the node times out and is not retried | yes |
-    /// | the future of a run without a checkpointer is dropped | yes |
-    /// | the process ends, its worker stops, or another process takes over the thread | no, because another run can resume the task |
+    /// * The run is cancelled.
+    /// * The node times out, and the engine does not retry it.
+    /// * The future of a run without a checkpointer is dropped.
     ///
-    /// If a background subagent calls this method, *the run* and *the node* in this table are those of the supervisor
+    /// The engine does not run `cleanup` if another run can resume the task: if the process ends, if its worker stops,
+    /// if another process takes over the thread, or if the future of a run with a checkpointer is dropped.
+    ///
+    /// If a background subagent calls this method, *the run* and *the node* in these cases are those of the supervisor
     /// that started the subagent. In addition, `cleanup` runs if the supervisor cancels the subagent, or if the
     /// supervisor's turn ends.
     ///

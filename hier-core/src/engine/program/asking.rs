@@ -151,7 +151,7 @@ pub(super) struct PreparedQuestion<'a> {
 }
 
 impl<C> Run<C> {
-    /// Returns the checked answer to a question. If there is no answer yet, returns the question as an error.
+    /// Returns the checked answer to a question. If the question has no answer yet, returns the question as an error.
     pub(super) fn ask_prepared(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError> {
         let PreparedQuestion { value, key, due, default, check, describe } = asking;
         let home = self.home().ok().flatten();

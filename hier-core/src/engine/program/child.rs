@@ -104,7 +104,7 @@ impl<S: Values, C> Child<S, C> {
 /// A function that returns the context of a subgraph. It receives the context of the outer graph.
 pub type ContextFn<C, D> = fn(&Arc<C>) -> Arc<D>;
 
-/// A subgraph, and the function that makes the context of the subgraph.
+/// A subgraph with the function that creates the context of the subgraph.
 pub struct Attached<T: Values, C, D> {
     /// The subgraph.
     pub graph: Arc<Program<T, D>>,

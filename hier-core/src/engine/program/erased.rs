@@ -95,15 +95,15 @@ pub enum DynInput {
 pub struct DynUpdates {
     /// The update: an object of channels, a list of `[channel, value]` pairs, or null for no update.
     pub values: Value,
-    /// The node that the update is attributed to. `None` means the node that ran last. For the special names, see
-    /// [`StateUpdate::as_node`](crate::StateUpdate::as_node).
+    /// The node to which the engine attributes the update. `None` means the node that ran last. For the special names,
+    /// see [`StateUpdate::as_node`](crate::StateUpdate::as_node).
     pub as_node: Option<String>,
     /// A command, which replaces `values`: `{"update": …, "goto": …}`. `None` means that `values` is the update.
     pub command: Option<DynCommand>,
 }
 
 impl DynUpdates {
-    /// Creates an update that is attributed to the node that ran last.
+    /// Creates an update that the engine attributes to the node that ran last.
     pub fn values(values: Value) -> Self {
         Self { values, ..Self::default() }
     }

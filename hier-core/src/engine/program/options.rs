@@ -16,7 +16,7 @@ pub enum Checkpoints {
 /// A retry policy: the number of attempts and the waits between them.
 ///
 /// After attempt n has failed, the engine waits `interval × factor^(n−1)`, but at most `cap`. The engine adds a random
-/// time of up to `jitter` times this wait. Only [transient](crate::NodeError::is_transient) errors are retried.
+/// time of up to `jitter` times this wait. It retries only [transient](crate::NodeError::is_transient) errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     /// The number of attempts, including the first. 0 and 1 mean no retry. Defaults to 3.
@@ -77,12 +77,12 @@ impl From<u32> for Retry {
 /// the key. A subgraph, and a node that takes its [`Task`](crate::graph::Task), read the payload if a Send started the
 /// task, and otherwise the state. [`NodeDef::cache_key`](crate::graph::NodeDef::cache_key) sets another key.
 ///
-/// These results are not cached:
+/// The cache does not hold these results:
 ///
-/// * errors;
-/// * results for which the node or its subgraph used an answer to a question;
-/// * results for which the node read the context or the configuration of the run, except if the `cache_key` function
-///   also reads the context or the configuration.
+/// * Errors, and commands for the parent graph.
+/// * Results for which the node or its subgraph used an answer to a question.
+/// * Results for which the node read the context or the configuration of the run. If the `cache_key` function also
+///   reads the context or the configuration, the cache holds such results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The time for which a result is reused.

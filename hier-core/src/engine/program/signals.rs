@@ -94,6 +94,9 @@ impl<C> Run<C> {
     /// [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()` continues the thread. To limit the
     /// wait, use [`SignalWait::until`].
     ///
+    /// Cancel safety: a dropped call may already have received the signal. Later calls in the same attempt then do not
+    /// return it. If the task runs again, the same call returns it.
+    ///
     /// # Errors
     ///
     /// Fails if the graph has no checkpointer, or a checkpointer that does not support inboxes. Also fails if the value

@@ -56,10 +56,12 @@ impl<C> Run<C> {
     ///   Without a checkpointer, nothing is stored, and `work` runs each time. In a subgraph with `checkpoints: none`,
     ///   results are stored with the task of the nearest outer graph that has checkpoints.
     ///
+    /// Cancel safety: dropping the future also drops `work`. A later call with the same name is another step.
+    ///
     /// # Errors
     ///
-    /// Returns the error of `work`. Errors are not stored: if the task runs again, so does `work`. To retry an
-    /// operation, write the loop inside `work`. A loop around the step makes a new step in each round.
+    /// Returns the error of `work`. The engine does not store errors: if the task runs again, `work` runs again. To
+    /// retry an operation, write the loop inside `work`. A loop around the step makes a new step in each round.
     ///
     /// Also fails if the stored result is not a `T`, and if a hook (`on_entry`, `on_exit`) of a run with a checkpointer
     /// calls this method.

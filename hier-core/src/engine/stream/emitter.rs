@@ -238,7 +238,8 @@ impl<S: Values, O> EventStream<S, O> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Waits for the end of the run and returns its outcome. Drops the events that were not read.
+    /// Waits for the end of the run and returns its outcome. Drops the events that were not read. Dropping the future
+    /// cancels the run.
     ///
     /// # Errors
     ///

@@ -29,13 +29,13 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())
     }
 
-    /// Creates an update that is attributed to the node that ran last.
+    /// Creates an update that the engine attributes to the node that ran last.
     pub fn update(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Last)
     }
 
-    /// Creates an update from a command. The update is attributed to the node that ran last. The targets of the command
-    /// run next.
+    /// Creates an update from a command. The engine attributes the update to the node that ran last, and runs the
+    /// targets of the command next.
     pub fn command(command: Command<S>) -> Self {
         Self::new(command, Author::Last)
     }

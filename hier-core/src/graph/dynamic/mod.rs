@@ -208,7 +208,7 @@ pub struct GraphSchemas {
     pub output: Option<Value>,
     /// The schema of the state: an object of channels.
     pub state: Option<Value>,
-    /// The schema of the value from which the context of a run is created.
+    /// The schema of the value from which the graph creates the context of a run.
     pub context: Option<Value>,
     /// The schema of `config.configurable` in a request.
     pub config: Option<Value>,
@@ -227,7 +227,7 @@ pub struct QuestionSchemas {
     pub answer: Value,
 }
 
-/// The values of a request from which the context of a run is created.
+/// The values of a request from which a graph creates the context of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunContext {
@@ -254,7 +254,7 @@ pub struct DynRun {
     pub input: DynInput,
     /// The options of the run.
     pub config: Config,
-    /// The values from which the context is created.
+    /// The values from which the graph creates its context.
     pub context: RunContext,
     /// The saver that stores checkpoints. `None` selects the checkpointer of the graph. If the graph has no
     /// checkpointer either, the run is not durable.
