@@ -193,8 +193,8 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.options = options)
     }
 
-    /// Sets how often the request may ask the model for a value of the [`output`](Self::output) type. If a reply does
-    /// not fit the type, the request asks the model again. Defaults to 3 times in all.
+    /// Sets the maximum number of times that the request asks the model for a value of the [`output`](Self::output)
+    /// type. If a reply does not fit the type, the request asks the model again. Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         self.set(|prepared| prepared.attempts = attempts)
     }

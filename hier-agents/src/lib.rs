@@ -106,7 +106,7 @@
 //! | `report_into` | A channel to which the agent writes its report, in addition to `current_agent_report`. |
 //! | `reports_to_supervisor` | `ReactGraph` and `TodoGraph` only: `false` if the agent has no supervisor. Its model then calls `finish_task`. |
 //! | `todo_check` | `TodoGraph` only: an `fn(&State) -> bool` that returns true if the agent may report. By default, the agent may report when its TODO list is complete. |
-//! | `todo_refusal` | `TodoGraph` only: the message that the model receives if it reports too early. |
+//! | `todo_refusal` | `TodoGraph` only: the message that the model receives if it reports before `todo_check` allows the report. |
 //!
 //! A graph of any kind can declare how a supervisor calls it as a subagent:
 //! * `description`: the purpose of the graph, for the supervisor's model.

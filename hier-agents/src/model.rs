@@ -183,6 +183,8 @@ pub trait ChatModel: Send + Sync + 'static {
     }
 
     /// Sends a request and returns the reply.
+    ///
+    /// Cancel safety: hier drops the future if the run is cancelled or the node times out.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
     /// Sends a request and streams the reply. The default implementation calls [`chat`](Self::chat), and streams each
@@ -283,7 +285,7 @@ pub enum ModelError {
     ScriptExhausted {
         /// The name of the model.
         model: String,
-        /// The number of requests so far, including this one.
+        /// The number of the request, counted from 1.
         asked: usize,
     },
 }

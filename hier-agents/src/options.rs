@@ -28,7 +28,8 @@ pub struct ModelOptions {
     /// whose total probability is this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// The maximum length of the reply in tokens, including reasoning.
+    /// The maximum length of the reply in tokens, including reasoning. Anthropic's API requires a limit. By default,
+    /// hier sends 32,000 for most Anthropic models.
     pub max_tokens: Option<u32>,
     /// The amount of reasoning that the model does before it replies.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,9 +50,9 @@ pub struct ModelOptions {
     /// The time for which the provider should cache the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format, as an object. hier merges them into the request. Objects are
-    /// merged field by field, lists are appended, and other values replace the value in the request. For example,
-    /// a field `tools` adds the provider's own tools to the tools in the request.
+    /// Additional request fields in the provider's format, as an object. hier merges them into the request: it merges
+    /// objects field by field, appends lists, and replaces other values. For example, a field `tools` adds the
+    /// provider's own tools to the tools in the request.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }

@@ -107,8 +107,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the message that the model of a `TodoGraph` receives if it reports too early. This method turns a
-    /// `ReactGraph` into a `TodoGraph`.
+    /// Sets the message that the model of a `TodoGraph` receives if it reports before the [condition](Self::todo_check)
+    /// is met. Defaults to a request to complete the open TODO items. This method turns a `ReactGraph` into a
+    /// `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
         self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);

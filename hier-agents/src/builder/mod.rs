@@ -176,7 +176,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the options of model requests.
+    /// Sets the options of model requests. By default, the options of the provider apply.
     pub fn options(mut self, options: ModelOptions) -> Self {
         self.agent.options = options;
         self
@@ -247,8 +247,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Limits the number of consecutive equal tool calls with the same result. Calls are equal if they have the same
     /// tool and arguments. The limit must be at least 1.
     ///
-    /// At the limit, the agent rejects the next equal call and warns the model. If the model then repeats the call, the
-    /// agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    /// At the limit, the agent rejects the next equal call and warns the model. If the model's next reply contains only
+    /// calls that the agent has just rejected, the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
     /// Defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS) for an `Agent`, and to no limit for a
     /// `ReactGraph` or `TodoGraph`. Set a higher limit for an `Agent` that polls.

@@ -31,10 +31,10 @@ use crate::model::{ChatModel, ChooseModel};
 /// reasoning, the layer sends the message unchanged or not at all. If the system messages alone are too long, the
 /// provider returns an error.
 ///
-/// **Summaries.** A summary is sent as a user message. The request for a summary is not streamed to clients. The
-/// request is a durable [step](hier_core::Run::step), so a run that resumes after a crash does not pay for the summary
-/// again. The request passes through the layers after `Compact` in the list, so a [`Fallback`](crate::layer::Fallback)
-/// after `Compact` also applies to summaries.
+/// **Summaries.** The layer sends a summary as a user message, and does not stream the request for the summary to
+/// clients. The request is a durable [step](hier_core::Run::step), so a run that resumes after a crash does not pay for
+/// the summary again. The request passes through the layers after `Compact` in the list, so a
+/// [`Fallback`](crate::layer::Fallback) after `Compact` also applies to summaries.
 ///
 /// **Other layers.** Layers before `Compact` in the list see the whole conversation. Layers after it see the shortened
 /// conversation.

@@ -15,13 +15,13 @@ use hier_checkpoint::message::{Body, Message, Messages, Usage};
 #[serde(default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The position up to which the summary replaces messages. `None` if there is no summary.
+    /// The position up to which the summary replaces messages. `None` without a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<MessageMark>,
-    /// The summary. Empty if there is no summary.
+    /// The summary. Empty if the messages have not been summarized.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// The name of the model that wrote the summary. Empty if there is no summary.
+    /// The name of the model that wrote the summary. Empty without a summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// The ids of user messages that are always sent. If such a message is before the position [`cut`](Self::cut), the
@@ -36,7 +36,7 @@ pub struct Compaction {
     /// shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offloaded: Option<MessageMark>,
-    /// The maximum length of messages. `None` if there is no maximum.
+    /// The maximum length of messages. `None` means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
     /// The tokens that all requests for summaries of this conversation have used so far.
@@ -114,7 +114,8 @@ impl Compaction {
         })
     }
 
-    /// Returns true if the conversation still contains the messages that the summary covers, or if there is no summary.
+    /// Returns true if `messages` still contains the messages that the summary covers. Without a summary, always
+    /// returns true.
     pub fn fits(&self, messages: &Messages) -> bool {
         self.cut.as_ref().is_none_or(|cut| cut.place(messages).is_some())
     }

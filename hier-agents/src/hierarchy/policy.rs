@@ -70,9 +70,9 @@ impl SubagentPolicy {
     /// subagent, send it messages, wait for it or cancel it. Only the report returns to the supervisor, so
     /// `merge_fields` and `discard_fields` must not be set.
     ///
-    /// When the supervisor's turn ends, running background subagents are cancelled. If the supervisor's run stops
-    /// earlier, for example with a question or a crash, the subagents stop too. The next run of the supervisor's thread
-    /// then continues the subagents.
+    /// When the supervisor's turn ends, hier cancels the background subagents that are running. If the supervisor's run
+    /// stops earlier, for example with a question or a crash, the subagents stop too. The next run of the supervisor's
+    /// thread then continues the subagents.
     pub fn background(mut self, background: bool) -> Self {
         self.background = Some(background);
         self
@@ -86,12 +86,12 @@ impl SubagentPolicy {
     /// If a superstep of the subagent is running when the turn ends, this superstep starts again when the subagent
     /// continues.
     ///
-    /// The subagent fails if the process that runs it dies three times in the same superstep. To count these deaths,
-    /// hier stores each superstep of a detached subagent before the next superstep begins, whatever the
-    /// [`Durability`](hier_core::Durability) of the supervisor's run.
+    /// The subagent fails if the process that runs it dies three times in the same superstep. The option `max_attempts`
+    /// of a worker changes this number. To count these deaths, hier stores each superstep of a detached subagent before
+    /// the next superstep begins, whatever the [`Durability`](hier_core::Durability) of the supervisor's run.
     ///
     /// Without a checkpointer, or if the supervisor is not the graph that was invoked, no later turn can collect the
-    /// report. The subagent is then cancelled when its supervisor's turn ends.
+    /// report. hier then cancels the subagent when its supervisor's turn ends.
     pub fn detached(mut self, detached: bool) -> Self {
         self.detached = Some(detached);
         self

@@ -59,7 +59,8 @@ impl<P> fmt::Debug for Guard<P> {
 }
 
 impl<P> Guard<P> {
-    /// Creates a layer that decides about tool calls with this function.
+    /// Creates a layer that calls `decide` before each tool call. The function receives the call, and the part of the
+    /// agent's state with the type `P`.
     pub fn new(decide: impl Fn(&ToolCall, &P) -> Verdict + Send + Sync + 'static) -> Self {
         Self { decide: Box::new(decide) }
     }

@@ -20,7 +20,7 @@ use hier_core::state::Values;
 ///   the call.
 /// * **State.** The layer sees and writes the [`BaseState`] of the agent that makes the call. It must therefore be a
 ///   layer over [`BaseState`], as all built-in layers are. A custom node that asks a model does not have this state.
-///   The layer then sees the default [`BaseState`], and its writes are dropped.
+///   The layer then sees the default [`BaseState`], and hier drops its writes.
 /// * **Context.** The layer sees the context of the agent that lists the layer.
 #[derive(Debug)]
 pub struct Inherited<L>(Arc<L>);

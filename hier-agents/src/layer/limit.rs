@@ -77,8 +77,8 @@ impl Limit {
     }
 
     /// Limits the cost in US dollars. At the limit, the agent ends. Set the prices of the models with
-    /// [`BaseContext::prices`](crate::BaseContext::prices). An [`AgentBuilder`](crate::AgentBuilder) rejects a negative
-    /// cost.
+    /// [`BaseContext::prices`](crate::BaseContext::prices). An [`AgentBuilder`](crate::AgentBuilder) rejects a
+    /// negative or infinite cost, and NaN.
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = Some(usd);
         self

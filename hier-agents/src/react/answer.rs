@@ -76,8 +76,8 @@ impl<S: Values> TypedAnswer<S> {
         Self { channel: channel.to_owned(), shape, read, text_free: None, clear: Arc::new(clear) }
     }
 
-    /// Marks the answer as free of text: a supervisor receives only the fields of the type, and no text of the model if
-    /// there is no answer.
+    /// Marks the answer as free of text: a supervisor receives only the fields of the type. If the agent gives no
+    /// answer, the supervisor receives no text of the model either.
     pub(crate) fn text_free<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
         let shape = self.shape.clone();
         self.text_free = Some(Arc::new(move |given| {

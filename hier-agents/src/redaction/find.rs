@@ -191,7 +191,7 @@ impl Find for IpAddresses {
 pub struct Texts(Vec<String>);
 
 impl Texts {
-    /// Creates a finder of these strings. Empty strings are ignored.
+    /// Creates a finder of these strings. Ignores empty strings.
     pub fn new<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self(texts.into_iter().map(Into::into).filter(|text| !text.is_empty()).collect())
     }

@@ -52,7 +52,7 @@ use super::{Pattern, Redactor};
 ///
 /// The layer also finds secrets in JSON strings whose characters are escaped up to eight times. It replaces characters
 /// that are escaped more often with the mark. If the layer redacts reasoning, it removes the provider's signature, and
-/// the reasoning is not sent back to the provider.
+/// hier does not send the reasoning back to the provider.
 #[derive(Clone)]
 pub struct Redact(pub(crate) Arc<Pattern>);
 

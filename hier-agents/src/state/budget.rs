@@ -189,18 +189,18 @@ impl Budget {
         self
     }
 
-    /// Limits the number of input and output tokens. For each request, hier limits the length of the reply to the
-    /// remaining tokens. The usage of a request is known only after the reply, so the last request can exceed the
-    /// limit.
+    /// Limits the number of input and output tokens. When at most 4,096 tokens remain, hier also limits the length of
+    /// each reply to the remaining tokens. The usage of a request is known only after the reply, so the last request
+    /// can exceed the limit.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
         self.tokens = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the cost in US dollars. For each request, hier limits the length of the reply to the number of tokens
-    /// that the remaining amount can pay for. The cost of a request is known only after the reply, so the last request
-    /// can exceed the limit. A negative amount or NaN counts as 0: no model is asked.
+    /// Limits the cost in US dollars. When the remaining amount pays for at most 4,096 output tokens, hier also limits
+    /// the length of each reply to these tokens. The cost of a request is known only after the reply, so the last
+    /// request can exceed the limit. A negative amount or NaN counts as 0: agents make no model requests.
     ///
     /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices). Otherwise the request fails
     /// with [`UnknownPrice`](crate::UnknownPrice) before it is sent.

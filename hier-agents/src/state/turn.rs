@@ -156,8 +156,8 @@ pub enum AgentLimit {
     /// The length limit of a reply (`max_tokens`, or the model's own limit).
     ///
     /// The incomplete text of the reply is the last message and the report. A new input can ask the agent to continue.
-    /// If reasoning used all tokens, there is no text. If a tool call is cut off, the agent asks the model again, and
-    /// ends with this limit after three such replies in a row.
+    /// If reasoning used all tokens, the reply has no text. If a tool call is cut off, the agent asks the model again,
+    /// and ends with this limit after three such replies in a row.
     Length,
     /// A content filter: the provider or the model withheld the reply. The partial text of the reply is not added to
     /// the conversation. If the replies of later turns are withheld too, remove the user message with

@@ -185,8 +185,8 @@ impl<T: ClientTool> DeclaredQuestion for AskedCall<T> {
     const IS_BUILT_IN: bool = true;
 }
 
-/// A client's answer to a [`ClientCall`]. The JSON form is the tool's result, or `{"error": "…"}` if the tool failed. A
-/// string that contains this JSON is accepted, too.
+/// A client's answer to a [`ClientCall`]. The JSON form is the tool's result, or `{"error": "…"}` if the tool failed.
+/// hier also accepts a string that contains this JSON.
 ///
 /// If the result type is not a string, the answer `"Error: …"` also reports a failure, because `CopilotKit` sends
 /// failures in this form.
@@ -268,7 +268,7 @@ impl<T: JsonSchema> JsonSchema for ClientResult<T> {
     }
 }
 
-/// The result type of a client tool without a return type. Any answer is accepted.
+/// The result type of a client tool without a return type. hier accepts any answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoResult;
 

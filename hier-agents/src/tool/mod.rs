@@ -81,6 +81,8 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
 
     /// Calls the tool.
     ///
+    /// Cancel safety: hier drops the future if the run is cancelled or the node times out.
+    ///
     /// # Errors
     ///
     /// Fails if the tool fails. For invalid arguments, return [`ToolOutput::Invalid`] instead of an error.
@@ -162,8 +164,8 @@ pub enum ToolOutput<S: Values> {
     /// Messages that the agent adds to the conversation. If none of them is a result of the call, the agent adds a
     /// result with the text "Done."
     Messages(Vec<Message>),
-    /// A command with an update and targets. If the update does not contain a result of the call, the agent adds a
-    /// result with the text "Done.", unless the command is for the parent graph.
+    /// A command with an update and targets. If the command is for this graph and its update does not contain a result
+    /// of the call, the agent adds a result with the text "Done."
     Command(Command<S>),
     /// A description of invalid arguments. The model receives this description, even with
     /// [`ToolErrors::Raise`](crate::ToolErrors::Raise).

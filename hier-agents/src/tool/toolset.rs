@@ -108,7 +108,7 @@ pub trait Toolset: Send + Sync + 'static {
     /// again and [`Run::interrupt`] returns the answer. If the tool has side effects before the question, put them in a
     /// [`Run::step`], so that they do not happen twice.
     ///
-    /// Cancel safety: the future is dropped if the run is cancelled.
+    /// Cancel safety: hier drops the future if the run is cancelled.
     ///
     /// # Errors
     ///

@@ -33,11 +33,13 @@ const TEXT_WEIGHT: f64 = 1.0;
 ///
 /// If the agent has more tools than [`above`](Self::above), its requests contain a short list of the tools and the tool
 /// `search_tools`, instead of the specs of all tools. When the model has found a tool, all later requests in the
-/// conversation contain the tool. Built-in tools and subagents are always sent, and do not count.
+/// conversation contain the tool. The agent always sends built-in tools and subagents, and does not count them.
 ///
-/// **Search.** If the graph's [store](hier_core::store::Store) searches by meaning, the search uses the store.
-/// Otherwise it ranks the tools by the words in their names, descriptions and arguments (BM25), and leaves out tools
-/// with less than a third of the best score. If the query contains the name of a tool, that tool comes first.
+/// **Search.** If the provider of the model searches tools ([`ChatModel::searches_tools`](crate::ChatModel)), the agent
+/// leaves the search to the provider. If the graph's [store](hier_core::store::Store) searches by meaning, the search
+/// uses the store. Otherwise the search ranks the tools by the words in their names, descriptions and arguments (BM25),
+/// and leaves out tools with less than a third of the best score. If the query contains the name of a tool, that tool
+/// comes first.
 ///
 /// **List.** The list contains the names of all tools, and the first line of each description, cut after 80 characters.
 /// It contains no descriptions of [`Toolset`](crate::Toolset) tools, because they can be untrusted text. If the list
