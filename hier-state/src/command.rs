@@ -11,13 +11,13 @@ pub struct DynCommand {
     /// or of client tool calls. `None` if the command answers no question.
     pub resume: Option<Value>,
     /// The ids in `resume` that belong to questions of client tools. If such a question is no longer open when the run
-    /// starts, its answer is dropped. An answer to any other question that is no longer open is an error.
+    /// starts, the run drops its answer. An answer to any other question that is no longer open is an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
     /// The update: an object of channels, a list of `[channel, value]` pairs, or null for no update.
     pub update: Value,
-    /// The nodes to run next. For each node, the payload of a Send, or `None` to run the node on the state without a
-    /// payload.
+    /// The nodes to run next. Each entry is the name of a node and the payload of a Send. `None` runs the node on the
+    /// state, without a payload.
     pub goto: Vec<(String, Option<Value>)>,
 }
 

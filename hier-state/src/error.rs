@@ -121,7 +121,7 @@ pub enum RunError {
         graph: String,
         /// The name of the node that runs the subgraph.
         node: String,
-        /// The number of calls.
+        /// The number of calls in the superstep.
         calls: usize,
     },
     /// The input was `()`, but the thread has nothing to resume.

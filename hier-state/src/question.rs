@@ -117,7 +117,7 @@ impl Question {
         self.due.is_some() || !self.kind.is_person()
     }
 
-    /// Deserializes the value of the question.
+    /// Deserializes the value of the question. Fails if the value does not have the form of a `T`.
     ///
     /// ```
     /// # use hier_core::prelude::*;

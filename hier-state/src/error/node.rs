@@ -117,7 +117,7 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Message(message.into()), true)
     }
 
-    /// Creates an error from a message. The error is not transient, so the node is not retried.
+    /// Creates an error from a message. The error is not transient, so the engine does not retry the node.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self::from_kind(NodeErrorKind::Message(message.into()), false)
     }

@@ -14,13 +14,13 @@ use crate::channel::equal;
 /// The declared questions that a node, a tool, a subgraph or a whole graph can ask.
 #[derive(Clone, Copy, Debug)]
 pub enum QuestionFacts {
-    /// Asks no declared question.
+    /// No declared question.
     Nothing,
-    /// May ask any question, because the types do not show the questions.
+    /// Any question, because the types do not show which questions the node or tool asks.
     Unknown,
-    /// Can ask this question.
+    /// This question.
     One(QuestionType),
-    /// Consists of several nodes, tools or subgraphs, and can ask the questions of each of them.
+    /// The questions of several nodes, tools or subgraphs.
     All(&'static [QuestionFacts]),
 }
 

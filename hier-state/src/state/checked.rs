@@ -1,4 +1,4 @@
-//! Types with which generated code names the types of users, so that the compiler reports a wrong one once.
+//! Types with which generated code names the types of users, so that the compiler reports each wrong type only once.
 
 use std::marker::PhantomData;
 

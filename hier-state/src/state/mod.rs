@@ -132,7 +132,8 @@ pub trait StoredValues: sealed::Sealed {
     /// or is untracked.
     fn stored(&self, channel: usize) -> Option<&dyn Stored>;
 
-    /// Sets the value of a channel to the value that the saver has stored as `bytes`.
+    /// Sets the value of a channel to the value that the saver has stored as `bytes`. Fails if the type of the channel
+    /// cannot read the bytes.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
 
     /// Merges a stored addition into a channel by the rule under which the addition was stored. The engine calls this
