@@ -68,7 +68,7 @@ impl Unread {
 
 const MOST_NAMES: usize = 10;
 
-/// Maximum number of rows that one transaction encrypts again. Their total size is at most [`PAGE_BYTES`], unless a
+/// The maximum number of rows that one transaction encrypts again. Their total size is at most [`PAGE_BYTES`], unless a
 /// single row is larger.
 #[cfg(feature = "encryption")]
 pub const PAGE_ROWS: usize = 1_000;

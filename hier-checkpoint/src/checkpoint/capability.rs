@@ -88,7 +88,7 @@ pub trait Inbox: Send + Sync {
     /// lose it.
     ///
     /// The thread need not exist, and a run may hold its lease. If an earlier message to this thread had the same id,
-    /// the new message is ignored, even if the earlier message has been removed.
+    /// the saver ignores the new message, even if the earlier message has been removed.
     ///
     /// A signal makes the thread due at once, so that a sweeper runs the graph `graph` on it. If the thread is already
     /// due for another graph, it stays due for that graph.
@@ -146,8 +146,8 @@ pub trait ThreadAdmin: Send + Sync {
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. The entry
-    /// `run_id` in the metadata of a checkpoint identifies its run. Values that other checkpoints need are kept.
-    /// Unknown ids are ignored.
+    /// `run_id` in the metadata of a checkpoint identifies its run. Keeps the values that other checkpoints need, and
+    /// ignores unknown ids.
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints that `prune` does not keep, and returns the number of deleted checkpoints. The remaining

@@ -98,22 +98,22 @@ impl SideEffects {
 #[non_exhaustive]
 pub enum DueChange {
     /// Makes the thread due at the time `at`, or keeps an earlier due time. In both cases, the thread is then due for
-    /// `graph`. If the thread is [`Self::Driven`], it stays so.
+    /// `graph`. A record of a run in progress ([`Self::Driven`]) stays.
     NoLaterThan {
         /// The due time.
         at: SystemTime,
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Makes the thread due at the time `at`, and ends [`Self::Driven`]. If the inbox contains a signal with a number
-    /// above `seen`, the thread is due at once, so that a run receives the signal.
+    /// Makes the thread due at the time `at`, and removes the record of a run in progress ([`Self::Driven`]). If the
+    /// inbox contains a signal with a number above `seen`, the thread is due at once, so that a run receives the
+    /// signal.
     Exactly {
-        /// The due time. `None` makes the thread not due, unless the inbox contains a signal with a number above
-        /// `seen`.
+        /// The due time. With `None`, the thread is due only if the inbox contains a signal with a number above `seen`.
         at: Option<SystemTime>,
         /// The name of the graph to run.
         graph: Arc<str>,
-        /// The highest message number that the caller knows. 0 if it knows none.
+        /// The highest message number that the caller knows. 0 if the caller knows no message.
         seen: u64,
     },
     /// Records that a run is in progress on the thread. When the run ends, it sets the next due time with
@@ -126,8 +126,8 @@ pub enum DueChange {
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Moves the due time to the time `until`. A sweeper does so if it could not resume the thread. The graph for which
-    /// the thread is due does not change. If the thread is [`Self::Driven`], it stays so.
+    /// Moves the due time to the time `until`. A sweeper makes this change if it could not resume the thread. The graph
+    /// for which the thread is due does not change. A record of a run in progress ([`Self::Driven`]) stays.
     Postponed {
         /// The next due time.
         until: SystemTime,

@@ -42,7 +42,7 @@ pub struct Claim {
     /// The time for which the thread is kept after its last claim or commit. `None` keeps the thread forever. Each
     /// claim replaces the value of the previous claim.
     pub time_to_live: Option<Duration>,
-    /// If true, the time to live of the previous claim stays in effect, and `time_to_live` is ignored. Defaults to
+    /// If true, the time to live of the previous claim stays in effect, and savers ignore `time_to_live`. Defaults to
     /// false.
     pub keeps_time_to_live: bool,
 }

@@ -11,7 +11,7 @@ use super::record::Checkpoint;
 pub struct ListQuery {
     /// The id of the thread.
     pub thread: Option<String>,
-    /// The namespace. Empty for the root graph.
+    /// The namespace. The root graph has an empty namespace.
     pub namespace: Option<String>,
     /// The metadata that a checkpoint must have. The filter can contain the keys of the run's metadata, and the keys
     /// `source` (the name of a [`Source`](super::Source)) and `step` (a number).
@@ -105,7 +105,8 @@ pub enum Strategy {
     /// Keeps the latest checkpoint of each thread and namespace.
     #[default]
     KeepLatest,
-    /// Keeps this number of latest checkpoints of each thread and namespace. 0 is the same as [`Strategy::Delete`].
+    /// Keeps at most this number of the latest checkpoints of each thread and namespace. `Keep(0)` has the effect of
+    /// [`Strategy::Delete`].
     Keep(usize),
     /// Keeps no checkpoint.
     Delete,

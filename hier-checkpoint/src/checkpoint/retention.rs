@@ -206,7 +206,7 @@ pub fn is_per_call(namespace: &str) -> bool {
 }
 
 /// Calls [`ThreadAdmin::sweep`](super::ThreadAdmin::sweep) in the background at this interval, until the returned value
-/// is dropped. Errors are logged through `tracing`. Has no effect if the saver has no
+/// is dropped. The task logs errors through `tracing`. Has no effect if the saver has no
 /// [`ThreadAdmin`](super::ThreadAdmin). Needs a tokio runtime.
 ///
 /// ```

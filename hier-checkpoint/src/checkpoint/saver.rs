@@ -31,6 +31,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Claims a thread for a run. The thread need not exist. The token of the lease is greater than the tokens of all
     /// earlier claims on the thread, even if the thread was deleted in between.
     ///
+    /// Cancel safety: if the future is dropped, the saver releases a lease that it has granted, or the lease expires.
+    ///
     /// # Errors
     ///
     /// Fails with [`SaverError::Invalid`] for an id that [`check_thread`](super::check_thread) rejects, and with
@@ -52,15 +54,17 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// not lose it.
     ///
     /// * A checkpoint replaces an existing one with the same id.
-    /// * In a slot from 0 upwards, the first pending write of a task stays, and another write to this slot is ignored.
-    ///   In a slot below 0, another write replaces the first.
+    /// * In a slot from 0 upwards, the saver keeps the first pending write of a task, and ignores other writes to this
+    ///   slot. In a slot below 0, a later write replaces the earlier one.
     /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. A saver that releases the
     ///   lease returns [`LeaseState::Released`]. Otherwise, it returns [`LeaseState::Held`].
     /// * A saver without an [`Inbox`] calls [`Commit::into_records`], which fails if the commit has side effects.
     ///
+    /// Cancel safety: if the future is dropped, the commit is stored as a whole or not at all.
+    ///
     /// # Errors
     ///
-    /// After an error, nothing of the commit is stored, and the lease is not released.
+    /// After an error, the saver has stored nothing of the commit, and has not released the lease.
     ///
     /// * [`SaverError::Superseded`]: another claim has taken over the thread.
     /// * [`SaverError::Gone`]: a checkpoint refers to a value that was deleted during the run. Such a value is neither
@@ -69,8 +73,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError>;
 
     /// Returns the checkpoint with this id, with its values and pending writes. If `id` is `None`, returns the latest
-    /// checkpoint. Returns `None` if the checkpoint does not exist. The pending writes are in the order of (path, task,
-    /// slot).
+    /// checkpoint. Returns `None` if the checkpoint does not exist. The pending writes are sorted by path, then by
+    /// task and then by slot.
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
     /// Returns the checkpoints that match the query, newest first, without their values.

@@ -15,7 +15,7 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 /// If a message has no id, it gets a random UUID when it is added to a list.
 ///
 /// A channel with `#[reducer(messages)]` merges written messages by id. A written message replaces the message with the
-/// same id, at the same position. A message with a new id is appended. A write can also remove messages, with
+/// same id, at the same position. The channel appends a message with a new id. A write can also remove messages, with
 /// [`Message::remove`] and [`Message::remove_all`]. LangGraph's `add_messages` has the same rules.
 #[derive(Clone, Default)]
 pub struct Messages {

@@ -17,7 +17,7 @@ pub struct Reasoning {
     /// The id of the tool call to which the reasoning led. `None` if the reasoning belongs to the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The byte offset in the text of the message at which the reasoning came.
+    /// The byte offset in the text of the message at which the model sent the reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
     /// The readable text. It is empty if the provider does not show the reasoning.
@@ -45,7 +45,7 @@ impl Reasoning {
         Self { data, ..self }
     }
 
-    /// Sets the byte offset in the text of the message at which the reasoning came.
+    /// Sets the byte offset in the text of the message at which the model sent the reasoning.
     #[must_use]
     pub fn at(self, offset: usize) -> Self {
         Self { offset, ..self }

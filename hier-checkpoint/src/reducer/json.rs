@@ -34,8 +34,8 @@ pub enum Builtin {
     /// Computes the logical AND. The initial value is false, as in LangGraph, so the value stays false. To start with
     /// true, overwrite the channel.
     All,
-    /// Merges objects with an `id` into a list. An object with a known id replaces the old object at the same position,
-    /// and an object with a new id is appended. The initial list is empty.
+    /// Merges objects with an `id` into a list. An object with a known id replaces the old object at the same position.
+    /// The reducer appends an object with a new id. The initial list is empty.
     ById,
 }
 

@@ -204,7 +204,7 @@ pub trait Identified {
 }
 
 /// A type of a channel with `#[reducer(by_id)]`: a list of items with ids. An item with a known id replaces the old
-/// item at the same position, and an item with a new id is appended.
+/// item at the same position. The reducer appends an item with a new id.
 #[diagnostic::on_unimplemented(
     message = "the reducer `by_id` cannot merge a `{Self}`",
     label = "not a `Vec` of items with an id",

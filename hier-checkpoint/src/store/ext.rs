@@ -14,7 +14,12 @@ const NAMESPACES: usize = 100;
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// The operations of a [`Store`] as separate methods. A namespace is a list of labels, such as `["users", "ada"]`.
+/// The operations of a [`Store`] as separate methods.
+///
+/// A namespace is a list of labels, such as `["users", "ada"]`. A label is not empty, and does not contain a period or
+/// NUL. The first label must not be `hier`. The length of a key, and of the labels of a namespace joined by periods, is
+/// at most [`LONGEST_NAME`](crate::checkpoint::LONGEST_NAME) bytes. The methods fail with [`StoreError::Invalid`] for
+/// other namespaces and keys.
 pub trait StoreExt: Store {
     /// Returns the item with this key, or `None` if no item has this key.
     fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
@@ -41,7 +46,8 @@ pub trait StoreExt: Store {
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
 
-    /// Stores a value, which must serialize to a JSON object. Replaces an existing value with this key.
+    /// Stores a value, which must serialize to a JSON object of at most 100 nested levels. Replaces an existing value
+    /// with this key.
     fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
         put(self, labels(namespace), key.into(), object(value), None)
     }
@@ -64,8 +70,8 @@ pub trait StoreExt: Store {
     }
 
     /// Returns the items in the namespaces that start with the labels of the search. If the search has a
-    /// [query](Search::near), the most similar item is first. Otherwise, the items are grouped by namespace. Both the
-    /// namespaces and the items in each namespace are in the order of their creation.
+    /// [query](Search::near), the most similar item is first. Otherwise, the items are grouped by namespace. The oldest
+    /// namespace comes first and, in each namespace, the oldest item.
     fn search(&self, search: Search) -> Answer<'_, Vec<Item>> {
         let answer = self.batch(vec![Op::Search(search)]);
         Box::pin(async move {
@@ -153,6 +159,9 @@ impl Item {
 impl Search {
     /// Creates a search for the items in namespaces that start with these labels. By default, the search returns at
     /// most 10 items. To change this number, call [`limit`](Self::limit).
+    ///
+    /// A search without labels includes all namespaces except `["hier", "tools"]`, in which agents store the
+    /// descriptions of tools.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
