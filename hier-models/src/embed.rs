@@ -31,8 +31,8 @@ use crate::{retry, transport, wire};
 /// ```
 ///
 /// The model retries temporary failures, such as a busy server, and never logs the API key. It splits a large batch of
-/// texts into several requests, and sends them one after the other. If a text is too long for the model, only the
-/// beginning of the text is embedded.
+/// texts into several requests, and sends them one after the other. If a text is too long for the model, the model
+/// embeds only the beginning of the text.
 #[derive(Clone)]
 #[must_use]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);

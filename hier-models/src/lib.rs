@@ -21,16 +21,16 @@
 //!
 //! Some providers require that the next request contains the reasoning of their earlier replies. A conversation
 //! therefore keeps the following fields of replies, as the [`Reasoning`](hier_agents::Reasoning) of a message or of a
-//! tool call:
+//! tool call.
 //!
 //! | API | kept fields | attached to |
 //! |---|---|---|
-//! | chat completions | `reasoning_content` or `reasoning`, `reasoning_details` (OpenRouter), `extra_content` (Gemini) | message, call |
-//! | responses | reasoning items with `encrypted_content` | message, call |
-//! | Anthropic | `thinking` with its signature, `redacted_thinking` | message, call |
-//! | Gemini | `thoughtSignature` | message, call |
-//! | Ollama | `thinking` | message |
-//! | Bedrock | `reasoningContent` with its signature, or encrypted | message, call |
+//! | chat completions | `reasoning_content` or `reasoning`, `reasoning_details` (OpenRouter), `extra_content` (Gemini). | Message or call. |
+//! | responses | Reasoning items with `encrypted_content`. | Message or call. |
+//! | Anthropic | `thinking` with its signature, `redacted_thinking`. | Message or call. |
+//! | Gemini | `thoughtSignature`. | Message or call. |
+//! | Ollama | `thinking`. | Message. |
+//! | Bedrock | `reasoningContent` with its signature, or encrypted. | Message or call. |
 
 mod address;
 #[cfg(feature = "bedrock")]

@@ -166,7 +166,9 @@ impl Model {
     /// [`Message::citations`](hier_agents::Message::citations) returns the sources of a reply.
     ///
     /// This option works with [`anthropic`](Self::anthropic), [`responses`](Self::responses) and
-    /// [`gemini`](Self::gemini). Requests to other models fail with [`ModelError::Refused`].
+    /// [`gemini`](Self::gemini). A Gemini model before Gemini 3 cannot have the program's tools in the same request.
+    /// For [`vertex`](Self::vertex), hier sends the option, and Google decides if the model accepts it. Requests to
+    /// other models fail with [`ModelError::Refused`].
     pub fn web_search(self, search: WebSearch) -> Self {
         self.with_tools(|tools| tools.web_search = Some(search))
     }
@@ -174,15 +176,19 @@ impl Model {
     /// Lets the model run code in a sandbox of its provider.
     ///
     /// This option works with [`anthropic`](Self::anthropic), [`responses`](Self::responses) and
-    /// [`gemini`](Self::gemini). Requests to other models fail with [`ModelError::Refused`].
+    /// [`gemini`](Self::gemini). A Gemini model before Gemini 3 cannot have the program's tools in the same request.
+    /// For [`vertex`](Self::vertex), hier sends the option, and Google decides if the model accepts it. Requests to
+    /// other models fail with [`ModelError::Refused`].
     pub fn code_execution(self) -> Self {
         self.with_tools(|tools| tools.code_execution = true)
     }
 
     /// Lets the model search files that were uploaded to its provider.
     ///
-    /// This option works with [`responses`](Self::responses) and [`gemini`](Self::gemini). Requests to other models
-    /// fail with [`ModelError::Refused`].
+    /// This option works with [`responses`](Self::responses) and [`gemini`](Self::gemini). A Gemini model before Gemini
+    /// 3 cannot have the program's tools in the same request. For Gemini models on [`vertex`](Self::vertex), hier sends
+    /// the option, and Google decides if the model accepts it. Requests to other models fail with
+    /// [`ModelError::Refused`].
     pub fn file_search(self, search: FileSearch) -> Self {
         self.with_tools(|tools| tools.file_search = Some(search))
     }
@@ -199,16 +205,16 @@ impl Model {
     ///
     /// | API | default |
     /// |---|---|
-    /// | OpenAI | true from `gpt-4o` on |
-    /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on; on Bedrock, false for Opus 4.1 and Fable 5 |
-    /// | Gemini | true from 3 on |
-    /// | `OpenRouter`, Ollama, [URLs](Self::at) | false, because such servers may reject a request with both tools and a schema |
+    /// | OpenAI | True for `gpt-4o` and later models, except for `gpt-4o-2024-05-13`, `o1-mini` and `o1-preview`. |
+    /// | Anthropic | True from 4.5 on, and for Opus from 4.1 on. On Bedrock, false for Opus 4.1 and Fable 5. |
+    /// | Gemini | True from 3 on. |
+    /// | `OpenRouter`, Ollama, [URLs](Self::at) | False, because such servers may reject a request with both tools and a schema. |
     ///
     /// The schemas of some providers cannot describe every type. For such a type, an agent offers the tool even if
     /// `native` is true:
     ///
-    /// * Anthropic: types that are recursive, or contain maps or arbitrary JSON
-    /// * Gemini: types that are recursive
+    /// * Anthropic: types that are recursive, or contain maps or arbitrary JSON.
+    /// * Gemini: types that are recursive.
     ///
     /// For OpenAI, an agent always sends a schema if `native` is true. The schema is not strict if the type contains
     /// maps, arbitrary JSON, or a field that may be missing but not null.
@@ -220,8 +226,9 @@ impl Model {
     /// the agent offers the model the tool `search_tools` instead.
     ///
     /// Defaults to true for [`anthropic`](Self::anthropic) from version 4.5 on, and for [`responses`](Self::responses)
-    /// from `gpt-5.4` on. Defaults to false for models on Vertex AI, on Bedrock and at [URLs](Self::at). The setting
-    /// has no effect on other APIs, which have no such search.
+    /// from `gpt-5.4` on. For Claude models on [`vertex`](Self::vertex), and for models of these two APIs at another
+    /// [URL](Self::parse), defaults to false. The setting has no effect on other models, because their APIs have no
+    /// such search.
     pub fn with_tool_search(self, searches: bool) -> Self {
         self.with(|server| server.searches_tools = Some(searches))
     }

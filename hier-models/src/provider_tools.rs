@@ -3,7 +3,7 @@
 use crate::error::ModelFailure;
 
 /// Options of a provider's web search, for [`Model::web_search`](crate::Model::web_search). If the provider does not
-/// support an option, the request fails.
+/// support an option, requests fail with [`ModelError::Refused`](hier_agents::ModelError::Refused).
 ///
 /// ```
 /// use hier_models::{Model, SearchLocation, WebSearch};
@@ -23,7 +23,7 @@ pub struct WebSearch {
 }
 
 impl WebSearch {
-    /// Creates a web search without limits.
+    /// Creates a web search without limits, in all domains and for no particular location.
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,12 +33,14 @@ impl WebSearch {
         Self { max_uses: Some(max_uses), ..self }
     }
 
-    /// Restricts the search to these domains, without `https://`. Supported by Anthropic and OpenAI.
+    /// Restricts the search to these domains, without `https://`. Supported by Anthropic and OpenAI. Anthropic does not
+    /// accept both this option and [`blocked_domains`](Self::blocked_domains).
     pub fn allowed_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { allowed_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Excludes these domains, without `https://`. Supported by Anthropic and OpenAI.
+    /// Excludes these domains, without `https://`. Supported by Anthropic and OpenAI. Anthropic does not accept both
+    /// this option and [`allowed_domains`](Self::allowed_domains).
     pub fn blocked_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
@@ -100,7 +102,7 @@ impl FileSearch {
         Self { stores: stores.into_iter().map(Into::into).collect(), max_results: None }
     }
 
-    /// Limits the number of passages per search.
+    /// Limits the number of passages per search. Defaults to the provider's limit.
     #[must_use]
     pub fn max_results(self, max_results: u32) -> Self {
         Self { max_results: Some(max_results), ..self }

@@ -27,7 +27,7 @@ const BAD_KEY: &str = "the API key contains characters that HTTP headers do not 
 /// The settings that chat and embedding models share, as methods of their builders.
 macro_rules! server_settings {
     () => {
-        /// Sets the API key. White space around the key is removed.
+        /// Sets the API key, without the white space around it.
         pub fn key(self, key: impl Into<String>) -> Self {
             self.with(|server| server.key = $crate::key::ApiKey::new(&key.into()))
         }
@@ -87,10 +87,11 @@ macro_rules! server_settings {
 
         /// Sets the retry policy. Defaults to 3 attempts.
         ///
-        /// hier retries only temporary failures: an unreachable server, a busy server (429), or a server error (5xx).
-        /// If the server asks for a longer delay than the policy, hier waits for the delay of the server, but not
-        /// longer than the policy's `cap`. A server asks for a delay with the headers `retry-after-ms`, `retry-after`
-        /// and `x-ratelimit-reset-*`, or with a `RetryInfo` in the error.
+        /// hier retries only temporary failures: an unreachable server, a reply that does not arrive in time, the
+        /// statuses 408, 409, 424, 425 and 429, and server errors (5xx). It does not retry if the account has no
+        /// credit. If the server asks for a longer delay than the policy, hier waits for the delay of the server, but
+        /// not longer than the policy's `cap`. A server asks for a delay with the headers `retry-after-ms`,
+        /// `retry-after` and `x-ratelimit-reset-*`, or with a `RetryInfo` in the error.
         pub fn retry(self, retry: impl Into<hier_core::graph::Retry>) -> Self {
             self.with(|server| server.retry = retry.into())
         }
