@@ -76,7 +76,7 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The server requires an authorization, and the client has none or the server rejected it.
+    /// The server requires an authorization. The client has none, or the server rejected the client's authorization.
     #[error("the MCP server `{server}` needs an authorization: {reason}")]
     Authorization {
         /// The name of the server.

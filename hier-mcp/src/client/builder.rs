@@ -197,8 +197,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum size of the text in a result, in bytes. Longer text is cut off, and the model receives a note.
-    /// Defaults to 128 KiB.
+    /// Sets the maximum size of the text in a result, in bytes. The client cuts off longer text, and the model receives
+    /// a note. Defaults to 128 KiB.
     pub fn max_text(mut self, bytes: usize) -> Self {
         self.options.max_text = bytes;
         self

@@ -44,16 +44,17 @@ use crate::error::McpError;
 /// ```
 ///
 /// * **Connection.** The client connects when it is first used, and again after the connection was lost. If the
-///   connection is lost during a call, the call fails and is not repeated, because the server may have executed it. If
-///   the server has ended the session, it has not executed the call, so the client repeats the call in a new session. If
-///   the client has started the server's program, the program ends when the last clone of the client is dropped. If the
-///   program does not respond any more after a request has timed out, the client starts it again.
+///   connection is lost during a call, the call fails. The client does not repeat it, because the server may have
+///   executed it. If the server has ended the session, it has not executed the call, so the client repeats the call in
+///   a new session. If the client has started the server's program, the program ends when the last clone of the client
+///   is dropped. If the program no longer responds after a request has timed out, the client starts it again.
 /// * **Tasks.** A server may respond to a call with a task, which continues without a connection. The id of the task is
 ///   stored with the run. The client waits for the task, even if the connection is lost or another process resumes the
 ///   run.
-/// * **Tools.** The client caches the list of tools until the server's `ttlMs` has passed, until the server sends a
-///   notification of a change, or until the connection is lost. Results are cut after
-///   [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool fails, the model receives the error.
+/// * **Tools.** The client caches the list of tools until the server's `ttlMs` or one hour has passed, until the server
+///   sends a notification of a change, or until the connection is lost. Without a `ttlMs`, the client caches the list
+///   only if the server sends such notifications. Results are cut after [`max_text`](super::McpClientBuilder::max_text)
+///   bytes. If a tool fails, the model receives the error.
 /// * **Schemas.** A model's provider can reject the names, descriptions and schemas of a server's tools, so the client
 ///   adapts them for the model. Invalid characters in names become `_`. Descriptions are cut after 8,000 characters. A
 ///   top-level `anyOf`, `oneOf` or `allOf` becomes a single argument with the name `value`. When the model calls a
@@ -64,8 +65,8 @@ use crate::error::McpError;
 /// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). In a run with
 /// a checkpointer, the questions interrupt the run one after the other. Each question has a JSON Schema for its answer
 /// ([`Question`](hier_core::Question)). When all questions are answered, the call continues with its next round, even
-/// after days and in another process. Completed rounds are not repeated. If the server requests a model or folders, the
-/// client answers without a person, from the options [`sampling`](super::McpClientBuilder::sampling) and
+/// after days and in another process. The client does not repeat completed rounds. If the server requests a model or
+/// folders, the client answers without a person, from the options [`sampling`](super::McpClientBuilder::sampling) and
 /// [`roots`](super::McpClientBuilder::roots).
 ///
 /// A server with an older protocol asks its questions while the call is open. In a run with a checkpointer, the client
@@ -97,7 +98,7 @@ impl McpClient {
     }
 
     /// Connects if the client is not connected. Use this method, for example, to check at startup that the server is
-    /// reachable.
+    /// reachable. Cancel safe: a later call connects again.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.connection().await.map(|_| ())
     }
@@ -151,8 +152,8 @@ impl McpClient {
         }
     }
 
-    /// Checks a program after a request has timed out. The client starts a program again that does not respond any more.
-    /// While other requests are in progress, the program may be busy with them, so there is no check.
+    /// Checks a program after a request has timed out. If the program no longer responds, the client starts it again.
+    /// While other requests are in progress, the program may be busy with them, so the client does not check it.
     pub(super) fn check_later(&self, connection: &Arc<ServerConnection>) {
         // The client and the caller hold the connection, and so does each other request.
         if self.0.location.is_program() && Arc::strong_count(connection) <= 2 {

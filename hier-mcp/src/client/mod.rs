@@ -46,8 +46,8 @@ impl McpClient {
         )
     }
 
-    /// Creates a builder of a client for a server at this URL, over streamable HTTP. Redirects to other hosts are
-    /// refused.
+    /// Creates a builder of a client for a server at this URL, over streamable HTTP. The client refuses redirects to
+    /// other hosts.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> McpClientBuilder {
         let location = ServerLocation::Http {
             url: url.into(),

@@ -73,8 +73,12 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Reads a resource. Text beyond [`max_text`](super::McpClientBuilder::max_text) is cut off. A note replaces each
-    /// image or file that exceeds [`max_media`](super::McpClientBuilder::max_media).
+    /// Reads a resource. The client cuts off text beyond [`max_text`](super::McpClientBuilder::max_text). A note
+    /// replaces each image or file that exceeds [`max_media`](super::McpClientBuilder::max_media).
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`McpError::BadAnswer`] if the server asks a question instead of sending the resource.
     pub async fn read(&self, uri: &str) -> Result<Content, McpError> {
         let request = format!("resources/read {uri}");
         let params = ReadResourceRequestParams::new(uri);
@@ -113,7 +117,12 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Returns the messages that the server creates from a prompt with these arguments.
+    /// Returns the messages that the server creates from the prompt `name` with these arguments. An argument is a pair
+    /// of its name and its value.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`McpError::BadAnswer`] if the server asks a question instead of sending the messages.
     pub async fn prompt(
         &self,
         name: &str,

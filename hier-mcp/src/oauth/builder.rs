@@ -98,8 +98,8 @@ impl McpAuthBuilder {
         self
     }
 
-    /// Sets the store that keeps the tokens, and the key that encrypts them. By default, the tokens are kept only in
-    /// the memory of the process.
+    /// Sets the store that keeps the tokens, and the key that encrypts them. By default, only the memory of the process
+    /// keeps the tokens.
     pub fn store(mut self, store: impl Store, key: SealKey) -> Self {
         self.store = Some((Arc::new(store), key));
         self

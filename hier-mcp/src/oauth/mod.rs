@@ -142,7 +142,8 @@ impl McpAuth {
     /// # Errors
     ///
     /// Fails if the MCP server or the authorization server cannot be reached, if these servers publish no metadata, or
-    /// if the authorization server refuses the client.
+    /// if the authorization server refuses the client. For an authorization from [`machine`](Self::machine), this
+    /// method always fails.
     pub async fn authorization_url(&self) -> Result<String, McpError> {
         self.begin().await.map_err(|error| self.error(error))
     }
@@ -220,7 +221,8 @@ impl McpAuth {
     /// # Errors
     ///
     /// Fails if the person or the authorization server refused, if the URL does not belong to an authorization in
-    /// progress, or if the URL was used before.
+    /// progress, or if the URL was used before. Also fails if the store fails, or if one of the servers cannot be
+    /// reached.
     pub async fn finish(&self, redirected: &str) -> Result<(), McpError> {
         self.complete(redirected).await.map_err(|error| self.error(error))
     }

@@ -66,8 +66,8 @@ pub use self::resource::ServedResource;
 /// * **Arguments.** If a graph has a conversation, its tool takes the argument `message` and returns the model's last
 ///   message. The tools of other graphs take and return values of the graph's channels.
 /// * **Progress.** A client can ask for progress notifications. It receives a notification when a node of the root
-///   graph ends. It also receives one when a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …,
-///   "total": …, "message": …}`.
+///   graph ends. If a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …, "total": …, "message": …}`,
+///   the client receives these values instead, and no further notifications of ended nodes.
 /// * **Questions.** An interrupt of the run becomes a question to the client (`InputRequiredResult`). Its
 ///   `requestState` contains the encrypted id of the run's thread. The client can answer the question once, and must do
 ///   so within the [`question_timeout`](Self::question_timeout). A client with an older protocol receives the question
@@ -151,7 +151,8 @@ impl McpServer {
     }
 
     /// Allows the graph with this name to run as a task, which continues without a connection to the client. The server
-    /// keeps the result for 24 hours. Has no effect if there is no graph with this name.
+    /// keeps the result for 24 hours. A client that does not support tasks waits for the result of its call. Add the
+    /// [`graph`](Self::graph) before you call this method, which otherwise has no effect.
     pub fn allow_task(mut self, name: &str) -> Self {
         if let Some(served) = self.graphs.get_mut(name) {
             served.is_long = true;
@@ -159,9 +160,9 @@ impl McpServer {
         self
     }
 
-    /// Sets the saver that stores threads with open questions. By default, these threads are kept in memory. If several
-    /// processes have the same saver and the same [`key`](Self::key), each of them accepts answers to the questions of
-    /// the others.
+    /// Sets the saver that stores threads with open questions. By default, the server keeps these threads in memory. If
+    /// several processes have the same saver and the same [`key`](Self::key), each of them accepts answers to the
+    /// questions of the others.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
@@ -174,8 +175,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the time within which a client must answer a question. Later answers are rejected. A task that waits for the
-    /// answer, or a call of a client with an older protocol, then fails. Defaults to 24 hours.
+    /// Sets the time within which a client must answer a question. The server rejects later answers. A task that waits
+    /// for the answer, or a call of a client with an older protocol, then fails. Defaults to 24 hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
@@ -260,6 +261,10 @@ impl McpServer {
 
     /// Serves on standard input and output until the client closes them. Make sure that your program does not write
     /// anything else to standard output.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server offers nothing, if a name or a URI is invalid or occurs twice, or if the connection fails.
     pub async fn serve_stdio(self) -> Result<(), McpError> {
         let failed = |error: String| McpError::Serve(error);
         let serving = self.handler()?.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
@@ -271,8 +276,8 @@ impl McpServer {
     ///
     /// The router checks the [`bearer`](Self::bearer) token, the [host](Self::hosts) and the
     /// [origin](Self::allow_origins) of each request. Without a token, your axum server must authenticate users. The
-    /// router then refuses a request that does not have the extension [`Identity`](hier_core::Identity), unless you call
-    /// [`without_auth`](Self::without_auth). A hier server with authentication adds this extension.
+    /// router then refuses requests without the extension [`Identity`](hier_core::Identity). To allow such requests,
+    /// call [`without_auth`](Self::without_auth). A hier server with authentication adds this extension.
     ///
     /// Each session has an owner. To other users, the session appears not to exist. The owner is the
     /// [`Identity`](hier_core::Identity) of the request that started the session. Without this extension, the owner is
@@ -307,15 +312,21 @@ impl McpServer {
 
     /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. If other machines can reach the address, set
     /// a [`bearer`](Self::bearer) token or call [`without_auth`](Self::without_auth). Otherwise this method fails.
+    ///
+    /// Cancel safety: if the future is dropped, the server accepts no new connections, but open connections continue.
+    /// To close them, cancel `stop`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot listen on the address, if the server offers nothing, or if a name or a URI is invalid
+    /// or occurs twice.
     pub async fn serve(self, address: &str, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         self.serve_on(listener, stop).await
     }
 
-    /// Serves over HTTP on a listener that is already bound, until `stop` is cancelled. If other machines can reach the
-    /// address of the listener, set a [`bearer`](Self::bearer) token or call [`without_auth`](Self::without_auth).
-    /// Otherwise this method fails.
+    /// Serves like [`serve`](Self::serve), but on a listener that is already bound.
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;

@@ -49,7 +49,7 @@ impl ServedPrompt {
     /// If it returns an error, the client receives the error. Declare the arguments with [`required`](Self::required)
     /// and [`optional`](Self::optional).
     ///
-    /// Cancel safety: the future is dropped if the client cancels its request.
+    /// Cancel safety: the server drops the future if the client cancels its request.
     pub fn new<F, R>(name: impl Into<String>, make: F) -> Self
     where
         F: Fn(BTreeMap<String, String>) -> R + Send + Sync + 'static,

@@ -52,7 +52,7 @@ impl ServedResource {
     /// Creates a resource whose content can change. For each request, the server calls the function `read` and sends
     /// the content that it returns. If the function returns an error, the client receives the error.
     ///
-    /// Cancel safety: the future is dropped if the client cancels its request.
+    /// Cancel safety: the server drops the future if the client cancels its request.
     pub fn reading<F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl ServedResource {
     /// # let _ = server;
     /// ```
     ///
-    /// Cancel safety: the future is dropped if the client cancels its request.
+    /// Cancel safety: the server drops the future if the client cancels its request.
     pub fn template<P, F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
     where
         P: DeserializeOwned,
