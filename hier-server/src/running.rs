@@ -34,12 +34,16 @@ impl Running {
 
     /// Stops the server, and waits until it has stopped. Open streams end, and runs in progress return to the queue.
     /// The server gives other open requests 10 seconds to finish.
+    ///
+    /// Cancel safety: after the first poll, the server stops even if the future is dropped.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.serve_until(std::future::ready(())).await
     }
 
     /// Waits until the process receives a signal to stop (SIGTERM or Ctrl+C), and then stops the server as
     /// [`stop`](Self::stop) does. If the server fails before the signal, returns the error.
+    ///
+    /// Cancel safety: dropping the future does not stop the server.
     pub async fn until_signal(self) -> Result<(), ServerError> {
         self.serve_until(stop_signal()).await
     }
@@ -90,6 +94,8 @@ pub struct WorkerProcess {
 impl WorkerProcess {
     /// Executes runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then the runs in progress return
     /// to the queue.
+    ///
+    /// If the future is dropped, other workers take over the runs when this worker's leases expire.
     pub async fn run_until_signal(self) {
         let stop = CancellationToken::new();
         let signalled = stop.clone();
@@ -101,6 +107,8 @@ impl WorkerProcess {
     }
 
     /// Executes runs until the token is cancelled. Then the runs in progress return to the queue.
+    ///
+    /// If the future is dropped, other workers take over the runs when this worker's leases expire.
     pub async fn run_until(self, stop: CancellationToken) {
         work(self.app, self.work, None, stop).await;
     }

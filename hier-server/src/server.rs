@@ -325,6 +325,9 @@ impl Server {
 
     /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C), then stops like [`Running::stop`].
     ///
+    /// Cancel safety: dropping the future does not stop a server that has started. To stop the server from your
+    /// program, use [`start`](Self::start) and [`Running::stop`].
+    ///
     /// # Errors
     ///
     /// Fails if [`start`](Self::start) fails, or if the server fails later.
@@ -336,7 +339,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Fails if no graph was added, or for another reason that [`ServerError`] lists.
+    /// Fails if no graph was added and [`only_studio`](Self::only_studio) was not called, or for another reason that
+    /// [`ServerError`] lists.
     pub async fn start(mut self, address: impl fmt::Display) -> Result<Running, ServerError> {
         let text = address.to_string();
         let listener = TcpListener::bind(&text).await.map_err(|error| ServerError::Listen { address: text, error })?;
@@ -365,7 +369,12 @@ impl Server {
         Ok(Running { address, stop, serving, working, tasks })
     }
 
-    /// Creates a worker that does not serve HTTP. It executes runs that servers with the same database have accepted.
+    /// Creates a worker that does not serve HTTP. The worker executes runs that servers with the same
+    /// [`database`](Self::database) have accepted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no graph was added, or for another reason that [`ServerError`] lists.
     pub async fn worker(mut self) -> Result<WorkerProcess, ServerError> {
         let work = self.work;
         let app = self.app().await?;

@@ -75,7 +75,7 @@ impl Jwt {
         self
     }
 
-    /// Accepts only tokens for this audience (`aud`). By default, tokens with an audience are refused.
+    /// Accepts only tokens for this audience (`aud`). By default, the server refuses tokens with an audience.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.validation.set_audience(&[audience.into()]);

@@ -1,4 +1,4 @@
-//! Authentication and authorization of users. The trait is [`Auth`]; [`Tokens`] and [`Jwt`] implement it.
+//! Authentication and authorization of users. [`Tokens`] and [`Jwt`] implement the trait [`Auth`].
 
 mod jwt;
 mod tokens;
