@@ -72,8 +72,12 @@ impl RecordedModel {
         Ok(Self::make(path, None, recording, None))
     }
 
-    /// Creates a model that replies from this file. A request that is not in the file goes to `model`, and the reply is
-    /// appended to the file. Creates a missing file.
+    /// Creates a model that replies from this file. If the file does not contain a request, `model` replies, and this
+    /// model appends the reply to the file. If the file does not exist, creates it.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::Recording`] if the file cannot be opened, or if it is not a recording.
     pub fn complete(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let mut file =

@@ -29,8 +29,8 @@ use super::recording::anonymous;
 /// # }
 /// ```
 ///
-/// The model stores each request unless [`without_requests`](Self::without_requests) is called. A stream delivers
-/// reasoning ([`Message::with_reasoning`]) and text word by word, and then the tool calls.
+/// The model stores each request. To turn this off, call [`without_requests`](Self::without_requests). A stream
+/// delivers reasoning ([`Message::with_reasoning`]) and text word by word, and then the tool calls.
 #[derive(Clone)]
 #[must_use]
 pub struct ScriptedModel {
