@@ -21,7 +21,7 @@ pub(crate) struct ThreadMeta {
     pub(crate) epoch: Uuid,
     /// The number of entries in the log.
     pub(crate) version: u64,
-    /// The version and the size of the head. Both are 0 if there is no head.
+    /// The version and the size of the head. Both are 0 without a head.
     pub(crate) head: (u64, u64),
     /// The number of heads that have been written.
     pub(crate) heads: u64,

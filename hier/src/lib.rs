@@ -40,18 +40,18 @@
 //!
 //! | feature | contents |
 //! |---|---|
-//! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and compatible servers |
-//! | `bedrock` | models of Amazon Bedrock (includes the feature `models`) |
-//! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
-//! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
-//! | `tls` | encrypted connections to Postgres (includes the feature `postgres`) |
-//! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
-//! | `mcp-oauth` | `mcp` with OAuth for MCP clients (includes the feature `mcp`) |
-//! | `server` | `server`: serves graphs over HTTP, compatible with LangGraph's clients |
-//! | `metrics` | histograms of model calls and runs for OpenTelemetry |
-//! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |
-//! | `restate` | `restate`: graphs on a Restate cluster |
-//! | `compression`, `encryption` | compression and encryption of stored values |
+//! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and compatible servers. |
+//! | `bedrock` | Models of Amazon Bedrock (includes the feature `models`). |
+//! | `sqlite` (default) | [`checkpoint::Sqlite`] and [`store::SqliteStore`]. |
+//! | `postgres` | `checkpoint::Postgres` and `store::PostgresStore`. |
+//! | `tls` | Encrypted connections to Postgres (includes the feature `postgres`). |
+//! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server. |
+//! | `mcp-oauth` | `mcp` with OAuth for MCP clients (includes the feature `mcp`). |
+//! | `server` | `server`: serves graphs over HTTP, compatible with LangGraph's clients. |
+//! | `metrics` | Histograms of model calls and runs for OpenTelemetry. |
+//! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads. |
+//! | `restate` | `restate`: graphs on a Restate cluster. |
+//! | `compression`, `encryption` | Compression and encryption of stored values. |
 //!
 //! This crate contains the items of [`hier_core`] and, in [`agent`] and [`worker`], those of [`hier_agents`] and
 //! [`hier_worker`]. The savers for databases are in [`checkpoint`], and the stores are in [`store`].
