@@ -72,7 +72,7 @@ shapes() {
 # A project of `hier new`, as a user of the registry would build it: against the packages of a release, in a target folder of its own. Then
 # the forms of the dependency in which the macros find hier. A subshell, because it changes the folder.
 registry() (
-    build --bin hier
+    build --bins --examples
     # A directory source in place of the registry: other people's crates, and ours as `cargo package` makes them.
     cargo vendor --quiet --locked --versioned-dirs "$scratch/registry" >/dev/null
     packages
