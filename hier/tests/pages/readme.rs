@@ -20,7 +20,8 @@ mod agent {
         format!("sunny in {city}")
     }
 
-    async fn serve(context: BaseContext) -> hier::Result<()> {
+    async fn serve() -> hier::Result<()> {
+        let context = BaseContext::new(Model::parse("openai:gpt-4o")?);
         hier::server::Server::new()
             .graph("support", Support::compile(), context)
             .database("sqlite:desk.db")
