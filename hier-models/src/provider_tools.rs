@@ -33,14 +33,14 @@ impl WebSearch {
         Self { max_uses: Some(max_uses), ..self }
     }
 
-    /// Restricts the search to these domains, without `https://`. Supported by Anthropic and OpenAI. Anthropic does not
-    /// accept both this option and [`blocked_domains`](Self::blocked_domains).
+    /// Restricts the search to these domains. Write a domain like `docs.rs`, without `https://`. Supported by Anthropic
+    /// and OpenAI. Anthropic does not accept both this option and [`blocked_domains`](Self::blocked_domains).
     pub fn allowed_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { allowed_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Excludes these domains, without `https://`. Supported by Anthropic and OpenAI. Anthropic does not accept both
-    /// this option and [`allowed_domains`](Self::allowed_domains).
+    /// Excludes these domains. Write a domain like `docs.rs`, without `https://`. Supported by Anthropic and OpenAI.
+    /// Anthropic does not accept both this option and [`allowed_domains`](Self::allowed_domains).
     pub fn blocked_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }

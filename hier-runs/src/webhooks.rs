@@ -30,8 +30,9 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Returns deliveries whose next attempt is due, oldest first. Each call returns a limited number of deliveries. If
-    /// the method cannot read a delivery, it logs a warning and skips this delivery for a minute.
+    /// Returns the deliveries whose next attempt has been due for the longest time, but not more than a fixed number. They
+    /// are sorted by the time of their creation. If the method cannot read a delivery, it logs a warning and skips this
+    /// delivery for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);

@@ -49,8 +49,8 @@ pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }
 
-/// Merges items by id. An item with a known id replaces the old item at the same position. The reducer appends an item
-/// with a new id.
+/// Merges items by id. A written item replaces the item with the same id, and takes its position. Written items with
+/// other ids are appended.
 pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);
 }
