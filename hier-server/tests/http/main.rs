@@ -11,6 +11,7 @@ mod batches;
 mod bounds;
 mod client_results;
 mod client_tools;
+mod cron_changes;
 mod crons;
 mod databases;
 mod effects;

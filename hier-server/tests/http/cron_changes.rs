@@ -1,0 +1,67 @@
+//! Changes of crons that the server would not create.
+
+use std::sync::Arc;
+
+use hier_core::runs::{Crons, MemoryRuns};
+use hier_core::store::MemoryStore;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::graphs::server;
+use crate::support::{Desk, desk, open};
+
+/// A schedule that is not due during a test.
+const YEARLY: &str = "0 0 1 1 *";
+/// A schedule that is never due.
+const NEVER: &str = "0 0 30 2 *";
+
+async fn create(desk: &Desk, schedule: &str, enabled: bool) -> (u16, Value) {
+    let body = json!({ "assistant_id": "two", "schedule": schedule, "input": { "n": 1 }, "enabled": enabled });
+    desk.post("/runs/crons", body).await
+}
+
+fn path(cron: &Value) -> String {
+    format!("/runs/crons/{}", cron["cron_id"].as_str().expect("an id"))
+}
+
+/// Crons of an earlier version of the server may have the strategy `inject`.
+#[tokio::test]
+async fn strategy_inject_is_refused_only_in_requests() {
+    let store = MemoryRuns::new();
+    let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let path = path(&create(&desk, YEARLY, true).await.1);
+    let inject = json!({ "multitask_strategy": "inject" });
+    let refused = "`multitask_strategy`: a cron cannot `inject`: use `enqueue`, `interrupt`, `rollback` or `reject`";
+    let expected = (422, json!({ "detail": refused }));
+    assert_eq!(desk.ask(Method::PATCH, &path, inject.clone()).await, expected);
+
+    let crons = Crons::of(&store);
+    let mut old = crons.search(&hier_core::runs::CronQuery::default()).await.expect("crons").remove(0);
+    old.payload.as_mut().expect("a payload")["multitask_strategy"] = json!("inject");
+    assert!(crons.replace(&old).await.expect("a change"));
+    let (status, paused) = desk.ask(Method::PATCH, &path, json!({ "enabled": false })).await;
+    assert_eq!((status, &paused["enabled"]), (200, &json!(false)), "{paused}");
+    assert_eq!(desk.ask(Method::PATCH, &path, inject).await, expected);
+    let (status, changed) = desk.ask(Method::PATCH, &path, json!({ "multitask_strategy": "reject" })).await;
+    assert_eq!((status, &changed["payload"]["multitask_strategy"]), (200, &json!("reject")), "{changed}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn only_an_enabled_cron_must_be_due() {
+    let desk = desk().await;
+    let never = "`schedule`: `0 0 30 2 *` is never due: change it";
+    assert_eq!(create(&desk, NEVER, true).await, (422, json!({ "detail": never })));
+    let (status, cron) = create(&desk, NEVER, false).await;
+    assert_eq!((status, &cron["enabled"], &cron["next_run_date"]), (200, &json!(false), &Value::Null), "{cron}");
+    let path = path(&cron);
+    let change = async |body| desk.ask(Method::PATCH, &path, body).await;
+    assert_eq!(change(json!({ "enabled": true })).await, (422, json!({ "detail": never })));
+    assert_eq!(change(json!({ "metadata": { "k": 1 } })).await.0, 200);
+    let (status, cron) = change(json!({ "enabled": true, "schedule": YEARLY })).await;
+    assert!(status == 200 && cron["next_run_date"].is_string(), "{cron}");
+    assert_eq!(change(json!({ "schedule": NEVER })).await, (422, json!({ "detail": never })));
+    let (status, cron) = change(json!({ "enabled": false, "schedule": NEVER })).await;
+    assert_eq!((status, &cron["next_run_date"]), (200, &Value::Null), "{cron}");
+    desk.stop().await;
+}
