@@ -8,7 +8,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner, SecretChannel};
-use hier_core::runs::{Assistant, Assistants, RunStore};
+use hier_core::runs::{Assistant, AssistantPatch, Assistants, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
@@ -391,7 +391,20 @@ async fn create_assistants(app: &App) -> Result<(), ServerError> {
         }
         let id = system_assistant(name).to_string();
         let is_ours = |found: &Assistant| found.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM);
-        if assistants.get(&id).await?.as_ref().is_none_or(is_ours) {
+        let Some(found) = assistants.get(&id).await? else { continue };
+        if is_ours(&found) && found.graph == *name {
+            continue;
+        }
+        if is_ours(&found) {
+            tracing::warn!(
+                assistant = id,
+                graph = name,
+                other = found.graph,
+                "returned a default assistant to its graph"
+            );
+            let mut patch = AssistantPatch::default();
+            patch.graph = Some(name.clone());
+            assistants.update(&id, patch).await?;
             continue;
         }
         tracing::warn!(

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::page::{self, Page, unknown_sort};
 use super::run_plan::check_limit;
 use crate::answer::{As, Selected};
-use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches, system_assistant};
+use crate::app::{App, CREATED_BY, Caller, SYSTEM, already_exists, matches, system_assistant};
 use crate::auth::{Action, Resource};
 use crate::body::{JsonBody, OptionalBody};
 use crate::drawing::{Drawing, SubgraphDepth, drawing};
@@ -136,6 +136,22 @@ fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
     }
 }
 
+/// Returns true for the default assistant of a graph, even if this server does not serve the graph at the moment.
+fn is_default(app: &App, assistant: &Assistant) -> bool {
+    app.is_system(&assistant.id) || assistant.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM)
+}
+
+/// Refuses to give a default assistant another graph than its own.
+fn check_graph(app: &App, assistant: &Assistant, field: &str, graph: &str) -> ApiResult<()> {
+    let id = &assistant.id;
+    if !is_default(app, assistant) || system_assistant(graph).to_string() == *id {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "`{field}`: {id} is the default assistant of another graph: create another assistant of graph `{graph}`"
+    )))
+}
+
 /// Refuses metadata that would make a user's assistant look like a default assistant, or the reverse.
 fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> ApiResult<()> {
     match metadata.and_then(|metadata| metadata.get(CREATED_BY)) {
@@ -250,15 +266,10 @@ pub(crate) async fn patch(
     let old = caller.assistant(&assistant, Action::Update).await?;
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
-        if caller.app.is_system(&old.id) && system_assistant(graph).to_string() != old.id {
-            return Err(ApiError::invalid(format!(
-                "`graph_id`: {} is the default assistant of another graph: create another assistant of graph `{graph}`",
-                old.id
-            )));
-        }
+        check_graph(&caller.app, &old, "graph_id", graph)?;
     }
     check_config(body.config.as_ref())?;
-    check_metadata(body.metadata.as_ref(), caller.app.is_system(&old.id))?;
+    check_metadata(body.metadata.as_ref(), is_default(&caller.app, &old))?;
     let mut patch = AssistantPatch::default();
     if body.config.is_some() || body.context.is_some() {
         let (config, context) = changed(&old, body.config, body.context)?;
@@ -335,9 +346,10 @@ pub(crate) async fn latest(
 ) -> ApiResult<Json<AssistantObject>> {
     let found = caller.assistant(&assistant, Action::Update).await?;
     let assistants = Assistants::of(&*caller.app.runs);
-    if assistants.versions(&found.id).await.map_err(refused)?.iter().all(|known| known.version != body.version) {
-        return Err(ApiError::not_found(format!("Assistant with ID {} has no version {}", found.id, body.version)));
-    }
+    let versions = assistants.versions(&found.id).await.map_err(refused)?;
+    let missing = || ApiError::not_found(format!("Assistant with ID {} has no version {}", found.id, body.version));
+    let wanted = versions.iter().find(|known| known.version == body.version).ok_or_else(missing)?;
+    check_graph(&caller.app, &found, "version", &wanted.graph)?;
     Ok(Json(object(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
 }
 

@@ -1,9 +1,16 @@
 //! Assistants.
 
+use std::sync::Arc;
+
+use hier_core::graph::Graph as _;
+use hier_core::runs::{AssistantPatch, Assistants, MemoryRuns};
+use hier_core::store::MemoryStore;
+use hier_server::Server;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::desk;
+use crate::graphs::{Hitl, server};
+use crate::support::{desk, open};
 
 #[tokio::test]
 async fn each_graph_has_a_default_assistant() {
@@ -58,6 +65,62 @@ async fn default_assistant_stays_with_its_graph() {
     let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
     assert_eq!(desk.post("/runs/wait", run).await.1["n"], 4.0);
     assert_eq!(desk.get(path).await.1["version"], 1);
+    desk.stop().await;
+}
+
+/// Servers of one database may have different graphs.
+#[tokio::test]
+async fn default_assistant_waits_for_its_graph() {
+    let store = MemoryRuns::new();
+    let on_store = |server: Server| open(server.storage(Arc::new(store.clone()), Arc::new(MemoryStore::default())));
+    let path = "/assistants/4499204c-8eda-5495-a842-3696dc7527c7";
+    on_store(server()).await.stop().await;
+
+    let other = on_store(Server::new().graph("hitl", Hitl::compile(), ())).await;
+    for change in [json!({ "graph_id": "hitl" }), json!({ "metadata": { "created_by": "me" } })] {
+        let (status, error) = other.ask(Method::PATCH, path, change).await;
+        assert_eq!(status, 422, "{error}");
+    }
+    assert_eq!(other.ask(Method::PATCH, path, json!({ "description": "adds" })).await.1["version"], 2);
+    other.stop().await;
+    // As earlier versions of the server did.
+    let assistants = Assistants::of(&store);
+    let mut patch = AssistantPatch::default();
+    patch.graph = Some("hitl".to_owned());
+    assistants.update(&path["/assistants/".len()..], patch).await.expect("an assistant");
+
+    let desk = on_store(server()).await;
+    let (_, found) = desk.get(path).await;
+    assert_eq!(
+        (&found["graph_id"], &found["description"], &found["version"]),
+        (&json!("two"), &json!("adds"), &json!(4))
+    );
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
+    assert_eq!(desk.post("/runs/wait", run.clone()).await.1["log"], json!(["a", "b"]));
+    let (status, error) = desk.post(&format!("{path}/latest"), json!({ "version": 3 })).await;
+    assert!(status == 422 && error.to_string().contains("default assistant of another graph"), "{status} {error}");
+    assert_eq!(desk.post(&format!("{path}/latest"), json!({ "version": 1 })).await.0, 200);
+
+    // A server without the graph deletes the assistant.
+    let other = on_store(Server::new().graph("hitl", Hitl::compile(), ())).await;
+    assert_eq!(other.ask(Method::DELETE, path, json!(null)).await.0, 204);
+    other.stop().await;
+    assert_eq!(desk.post("/runs/wait", run).await.1["log"], json!(["a", "b"]));
+    assert_eq!(desk.get(path).await.1["version"], 1);
+    desk.stop().await;
+}
+
+/// An earlier version of the server let a user change the graph of a default assistant.
+#[tokio::test]
+async fn default_assistant_can_return_to_its_graph() {
+    let store = MemoryRuns::new();
+    let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let path = "/assistants/4499204c-8eda-5495-a842-3696dc7527c7";
+    let mut patch = AssistantPatch::default();
+    patch.graph = Some("hitl".to_owned());
+    Assistants::of(&store).update(&path["/assistants/".len()..], patch).await.expect("an assistant");
+    let (status, found) = desk.ask(Method::PATCH, path, json!({ "graph_id": "two" })).await;
+    assert_eq!((status, &found["graph_id"]), (200, &json!("two")), "{found}");
     desk.stop().await;
 }
 
