@@ -8,5 +8,6 @@ build --bin hier --example studio
 if [ "${1:-}" = --picture ]; then
     node hier-server/tests/studio/picture.mjs "$built/examples/studio" docs/studio.png
 else
+    node --test hier-server/tests/studio/live.mjs
     node hier-server/tests/studio/main.mjs "$built/examples/studio" "$built/hier" "${1:-}"
 fi

@@ -254,7 +254,7 @@ impl RunProjection {
         // The subgraph of a task ends with the task.
         if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();
-            // An error handler ends in place of its node.
+            // An error handler ends after its node, whose own end is missing if its process was killed.
             let node = task.node.strip_prefix("__error_handler__").unwrap_or(&task.node);
             child.push(format!("{node}:{}", task.id));
             let (event, more) = match (error, interrupts.is_empty()) {
@@ -263,7 +263,7 @@ impl RunProjection {
                 (None, true) => ("completed", Value::Null),
             };
             if self.children.remove(&child) {
-                self.ended.push(SubgraphEnd { namespace: child, graph: task.node.clone(), event, more });
+                self.ended.push(SubgraphEnd { namespace: child, graph: node.to_owned(), event, more });
             }
         }
         builder.push("tasks", namespace, question::task(task));

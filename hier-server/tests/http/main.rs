@@ -18,6 +18,7 @@ mod effects;
 mod elsewhere;
 mod endless;
 mod graphs;
+mod handlers;
 mod inside;
 mod lives;
 mod mail;

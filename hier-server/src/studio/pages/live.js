@@ -5,7 +5,14 @@ import { follow, path } from "./api.js";
 const HANDLER = /^__error_handler__/;
 export const TASK = /:[0-9a-f]{8}-[0-9a-f-]{27}$/;
 const KEPT = 5000; // events that are listed
-const NONE = () => ({ running: 0, count: 0, time: 0, failed: false, asking: false, begun: new Map() });
+const NONE = () => ({
+  running: 0, count: 0, time: 0, failed: false, asking: false, begun: new Map(), failures: new Set(), asks: new Set(),
+});
+
+function mark(ids, id, isMarked) {
+  if (isMarked) ids.add(id);
+  else ids.delete(id);
+}
 
 export class Live {
   // `change(kind)` is called after each event: `run`, `task`, `message`, `state`, `event`.
@@ -70,27 +77,22 @@ export class Live {
   task(event, payload, at) {
     this.by ??= event.mode;
     if (this.by !== event.mode || !payload) return "event";
-    const node = payload.name.replace(HANDLER, "");
-    const stat = this.stat(event, node);
-    if (node !== payload.name) {
-      // A handler ends after its failed node, which is counted.
-      stat.failed = Boolean(payload.error);
-      return "task";
-    }
+    const stat = this.stat(event, payload.name.replace(HANDLER, ""));
+    const { id } = payload;
     if (payload.triggers) {
-      stat.begun.set(payload.id, at);
-      stat.running = stat.begun.size;
-      stat.asking = false;
-      stat.failed = false;
-      return "task";
+      stat.begun.set(id, at);
+    } else {
+      // A handler ends after its failed node, or in place of a node that failed in an earlier run.
+      const begun = stat.begun.get(id);
+      if (begun !== undefined || !stat.failures.has(id)) stat.count += 1;
+      if (begun !== undefined) stat.time += Math.max(0, at - begun);
+      stat.begun.delete(id);
     }
-    const begun = stat.begun.get(payload.id);
-    stat.begun.delete(payload.id);
+    mark(stat.failures, id, payload.error);
+    mark(stat.asks, id, payload.interrupts?.length);
     stat.running = stat.begun.size;
-    stat.count += 1;
-    stat.time += begun === undefined ? 0 : Math.max(0, at - begun);
-    stat.failed ||= Boolean(payload.error);
-    stat.asking = (payload.interrupts ?? []).length > 0;
+    stat.failed = stat.failures.size > 0;
+    stat.asking = stat.asks.size > 0;
     return "task";
   }
 
