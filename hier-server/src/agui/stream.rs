@@ -112,20 +112,18 @@ impl SseSource for AguiStream {
     }
 
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
-        let is_end = matches!(row.event.body, LogEvent::End { .. });
-        let ended = if is_end { self.app.same_run(&self.run).await } else { Ok(None) };
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                self.end(SourceEnd::Failed(error), frames);
-                return ControlFlow::Break(());
-            }
-        };
-        frames.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
-        if !is_end {
+        let LogEvent::End { rollback, .. } = row.event.body else {
+            frames.extend(self.translator.event(&row, None).iter().map(frame));
             return ControlFlow::Continue(());
+        };
+        match self.app.same_run(&self.run).await {
+            Ok(None) if !rollback => self.end(SourceEnd::Complete, frames),
+            Ok(ended) => {
+                frames.extend(self.translator.event(&row, ended.as_ref()).iter().map(frame));
+                self.guard.disarm();
+            }
+            Err(error) => self.end(SourceEnd::Failed(error), frames),
         }
-        self.guard.disarm();
         ControlFlow::Break(())
     }
 

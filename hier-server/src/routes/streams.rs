@@ -25,7 +25,7 @@ use crate::event_tail::{EventTail, RunWaiter};
 use crate::fault::refused;
 use crate::query::Query;
 use crate::sse::{self, HEARTBEAT_EVERY, SourceEnd, SseFrames, SseSource, frame};
-use crate::stream::translate::{SseEvent, StreamTranslator};
+use crate::stream::translate::{NumberedEvents, SseEvent, StreamTranslator};
 use crate::wire::object::RunOutput;
 use crate::wire::row;
 use crate::wire::run::RunCreate;
@@ -100,8 +100,8 @@ pub(super) fn respond_at_end(caller: &Caller, run: &Run, guard: DisconnectGuard,
     As::of(response)
 }
 
-/// The position of an event in a stream: the number of the log event, and the index among the stream's events for that
-/// log event.
+/// The position of an event in a stream: the number of the log event, and the number among the events for that log
+/// event. The position does not depend on the modes of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventPosition(pub(super) u64, pub(super) usize);
 
@@ -157,7 +157,7 @@ impl SseSource for RunStream {
     async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         let next = self.tail.next().await?;
         if next.is_none() && self.app.same_run(&self.run).await?.is_none() {
-            return Err(ApiError::not_found("the run was deleted, so the rest of its events is missing"));
+            return Err(deleted());
         }
         Ok(next)
     }
@@ -165,16 +165,15 @@ impl SseSource for RunStream {
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
         let events = self.translator.event(&row);
         self.push_events(row.number, events, frames);
-        if !matches!(row.event.body, LogEvent::End { .. }) {
-            return ControlFlow::Continue(());
-        }
+        let LogEvent::End { rollback, .. } = row.event.body else { return ControlFlow::Continue(()) };
         // Clients read the status of the run when the stream ends. The status is stored together with the last event.
         match self.app.same_run(&self.run).await {
             Ok(Some(run)) => {
                 let events = self.translator.end(&run);
                 self.push_events(row.number, events, frames);
             }
-            Ok(None) => {}
+            Ok(None) if rollback => {}
+            Ok(None) => self.end(SourceEnd::Failed(deleted()), frames),
             Err(error) => self.end(SourceEnd::Failed(error), frames),
         }
         self.guard.disarm();
@@ -194,10 +193,14 @@ impl SseSource for RunStream {
     }
 }
 
+fn deleted() -> ApiError {
+    ApiError::not_found("the run was deleted, so the rest of its events is missing")
+}
+
 impl RunStream {
-    fn push_events(&self, number: u64, events: Vec<SseEvent>, frames: &mut SseFrames) {
-        for (part, SseEvent { event, data }) in events.into_iter().enumerate() {
-            let position = EventPosition(number, part.saturating_add(1));
+    fn push_events(&self, number: u64, events: NumberedEvents, frames: &mut SseFrames) {
+        for (part, SseEvent { event, data }) in events {
+            let position = EventPosition(number, part);
             if position > self.after {
                 let id = self.with_ids.then(|| position.id());
                 frames.push_back(frame(&event, &data, id.as_deref()));

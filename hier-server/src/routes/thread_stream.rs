@@ -21,6 +21,9 @@ use crate::query::Query;
 use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::stream::translate::{SseEvent, StreamTranslator};
 
+/// The number of the event `run_done`, which follows the events of [`StreamTranslator::end`].
+const RUN_DONE: usize = 3;
+
 #[derive(Clone, Copy, Debug)]
 struct EventKinds {
     runs: bool,
@@ -80,8 +83,8 @@ impl SseSource for ThreadStream {
     async fn push(&mut self, row: EventRow, frames: &mut SseFrames) -> ControlFlow<()> {
         // After an error, the client reconnects.
         let Ok(events) = self.events(&row).await else { return ControlFlow::Break(()) };
-        for (part, SseEvent { event, data }) in events.into_iter().enumerate() {
-            let position = EventPosition(row.number, part.saturating_add(1));
+        for (part, SseEvent { event, data }) in events {
+            let position = EventPosition(row.number, part);
             if position > self.after {
                 frames.push_back(frame(&event, &data, Some(&position.id())));
             }
@@ -91,10 +94,11 @@ impl SseSource for ThreadStream {
 }
 
 impl ThreadStream {
-    async fn events(&mut self, row: &EventRow) -> ApiResult<Vec<SseEvent>> {
+    /// Returns the events for a log event, with their numbers.
+    async fn events(&mut self, row: &EventRow) -> ApiResult<Vec<(usize, SseEvent)>> {
         let Some(run) = row.event.run else {
             let is_wanted = self.kinds.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
-            let update = is_wanted.then(|| SseEvent::new(row.event.mode(), row.event.body.data()));
+            let update = is_wanted.then(|| (1, SseEvent::new(row.event.mode(), row.event.body.data())));
             return Ok(update.into_iter().collect());
         };
         if !self.runs.contains_key(&run) {
@@ -105,7 +109,7 @@ impl ThreadStream {
             self.runs.insert(run, translator);
         }
         let Some(translator) = self.runs.get_mut(&run) else { return Ok(Vec::new()) };
-        let mut events = translator.event(row);
+        let mut events: Vec<_> = translator.event(row).into_iter().collect();
         let is_wanted = self.kinds.runs || (self.kinds.lifecycle && matches!(row.event.body, LogEvent::Start { .. }));
         if !is_wanted {
             events.clear();
@@ -117,7 +121,7 @@ impl ThreadStream {
                 events.extend(translator.end(&run));
             }
             if self.kinds.runs || self.kinds.lifecycle {
-                events.push(SseEvent::new("metadata", json!({ "status": "run_done", "run_id": run })));
+                events.push((RUN_DONE, SseEvent::new("metadata", json!({ "status": "run_done", "run_id": run }))));
             }
             self.runs.remove(&run);
         }

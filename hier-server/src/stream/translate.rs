@@ -35,6 +35,32 @@ impl SseEvent {
     }
 }
 
+/// The events that one log event becomes, with their numbers, which rise. An event that the client does not request
+/// counts, too. So an event has the same number in all modes, and a client that reconnects with other modes skips none.
+#[derive(Debug, Default)]
+pub(crate) struct NumberedEvents {
+    count: usize,
+    events: Vec<(usize, SseEvent)>,
+}
+
+impl NumberedEvents {
+    /// Appends events that take this many numbers. There are fewer events if the client does not request all of them.
+    fn extend(&mut self, numbers: usize, events: impl IntoIterator<Item = SseEvent>) {
+        let first = self.count + 1;
+        self.events.extend(events.into_iter().enumerate().map(|(index, event)| (first + index, event)));
+        self.count += numbers;
+    }
+}
+
+impl IntoIterator for NumberedEvents {
+    type Item = (usize, SseEvent);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.into_iter()
+    }
+}
+
 /// Returns the modes of the engine that provide the events of these client modes.
 pub(crate) fn recorded(modes: &[ClientMode]) -> Vec<StreamMode> {
     let of = |mode: &ClientMode| -> &[StreamMode] {
@@ -97,121 +123,127 @@ impl StreamTranslator {
         self.modes.contains(&mode)
     }
 
-    pub(crate) fn event(&mut self, row: &EventRow) -> Vec<SseEvent> {
-        let namespace = &*row.event.namespace;
+    pub(crate) fn event(&mut self, row: &EventRow) -> NumberedEvents {
+        let (namespace, mut events) = (&*row.event.namespace, NumberedEvents::default());
         match &row.event.body {
-            LogEvent::Message(message) => return self.message(message, namespace),
-            _ if !namespace.is_empty() && !self.subgraphs => return Vec::new(),
+            LogEvent::Message(message) => {
+                self.message(message, namespace, &mut events);
+                return events;
+            }
+            _ if !namespace.is_empty() && !self.subgraphs => return events,
             _ => {}
         }
         match self.message_paths.event(&row.event) {
             LogEvent::Start { attempt, .. } => {
-                let mut events = vec![Self::opening(&self.run, attempt)];
-                events.extend(self.root("on_chain_start", || {
+                events.extend(1, [Self::opening(&self.run, attempt)]);
+                let started = self.root("on_chain_start", || {
                     let mut input = self.run.request.shown_input();
                     self.message_paths.hide(&mut input);
                     json!({ "input": input })
-                }));
-                events
+                });
+                events.extend(1, started);
             }
-            LogEvent::Values(state) => self.state(state, namespace),
+            LogEvent::Values(state) => self.state(state, namespace, &mut events),
             LogEvent::Updates(update) => {
-                let mut events = self.messages_of(&update, namespace);
-                events.extend(self.update(update.to_json(), namespace));
-                events
+                self.messages_of(&update, namespace, &mut events);
+                self.update(update.to_json(), namespace, &mut events);
             }
             LogEvent::Interrupted(questions) => {
-                self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace)
+                self.update(json!({ "__interrupt__": question::logged(&questions) }), namespace, &mut events);
             }
-            LogEvent::Custom { value, .. } => self.plain(ClientMode::Custom, namespace, value),
-            LogEvent::Task(task) => self.plain(ClientMode::Tasks, namespace, self.task_payload(&task)),
+            LogEvent::Custom { value, .. } => events.extend(1, self.plain(ClientMode::Custom, namespace, value)),
+            LogEvent::Task(task) => {
+                events.extend(1, self.plain(ClientMode::Tasks, namespace, self.task_payload(&task)));
+            }
             LogEvent::Debug { timestamp, task } => {
-                let mut events = self.node(&task, namespace);
-                events.extend(self.debug(timestamp, &task, namespace));
-                events
+                events.extend(2, self.node(&task, namespace));
+                events.extend(1, self.debug(timestamp, &task, namespace));
             }
-            LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at),
-            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {
-                Vec::new()
-            }
+            LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at, &mut events),
+            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {}
         }
-    }
-
-    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Vec<SseEvent> {
-        if self.has(mode) { vec![SseEvent::new(named(mode.name(), namespace), data)] } else { Vec::new() }
-    }
-
-    fn state(&mut self, data: Value, namespace: &[String]) -> Vec<SseEvent> {
-        if namespace.is_empty() {
-            self.values.clone_from(&data);
-        }
-        let mut events = self.plain(ClientMode::Values, namespace, data);
-        events.extend(self.completed());
         events
     }
 
-    /// Reports the messages that were sent in pieces as complete.
-    fn completed(&mut self) -> Vec<SseEvent> {
+    fn plain(&self, mode: ClientMode, namespace: &[String], data: Value) -> Option<SseEvent> {
+        self.has(mode).then(|| SseEvent::new(named(mode.name(), namespace), data))
+    }
+
+    fn state(&mut self, data: Value, namespace: &[String], events: &mut NumberedEvents) {
+        if namespace.is_empty() {
+            self.values.clone_from(&data);
+        }
+        events.extend(1, self.plain(ClientMode::Values, namespace, data));
+        self.complete(events);
+    }
+
+    /// Reports the messages that were sent in pieces as complete. These events are the last ones of their log event,
+    /// because their log event depends on the modes.
+    fn complete(&mut self, events: &mut NumberedEvents) {
         let messages = std::mem::take(&mut self.sent_in_pieces);
         let complete = |(namespace, message): (Vec<String>, Value)| {
             SseEvent::new(named("messages/complete", &namespace), json!([message]))
         };
-        messages.into_iter().map(complete).collect()
+        events.extend(messages.len(), messages.into_iter().map(complete));
     }
 
     /// Sends the messages of an update that were not sent in pieces.
-    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String]) -> Vec<SseEvent> {
-        let mut events = Vec::new();
-        if !update.is_by_handler() && (self.has(ClientMode::Messages) || self.has(ClientMode::MessagesTuple)) {
-            for (id, written) in written(&update.writes) {
-                if self.messages.note(id) {
-                    let metadata = self.message_metadata(&update.node, None, 0, namespace);
-                    events.extend(self.whole(id, &Value::Object(written.clone()), &metadata, namespace));
-                }
+    fn messages_of(&mut self, update: &LoggedUpdate, namespace: &[String], events: &mut NumberedEvents) {
+        if update.is_by_handler() {
+            return;
+        }
+        let has_messages = self.has(ClientMode::Messages) || self.has(ClientMode::MessagesTuple);
+        for (id, written) in written(&update.writes) {
+            if has_messages && self.messages.note(id) {
+                let metadata = self.message_metadata(&update.node, None, 0, namespace);
+                self.whole(id, &Value::Object(written.clone()), &metadata, namespace, events);
+            } else {
+                events.extend(WHOLE, None);
             }
         }
-        events
     }
 
-    fn update(&mut self, data: Value, namespace: &[String]) -> Vec<SseEvent> {
-        let mut events = self.plain(ClientMode::Updates, namespace, data);
+    fn update(&mut self, data: Value, namespace: &[String], events: &mut NumberedEvents) {
+        events.extend(1, self.plain(ClientMode::Updates, namespace, data));
         if !self.has(ClientMode::Values) {
-            events.extend(self.completed());
+            self.complete(events);
         }
-        events
     }
 
-    /// Sends a message that was not sent in pieces.
-    fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String]) -> Vec<SseEvent> {
-        let mut events = Vec::new();
-        if self.has(ClientMode::Messages) {
-            events.push(SseEvent::new(named("messages/metadata", namespace), json!({ id: { "metadata": metadata } })));
-            events.push(SseEvent::new(named("messages/complete", namespace), json!([message])));
-        }
-        if self.has(ClientMode::MessagesTuple) {
-            events.push(SseEvent::new(named("messages", namespace), json!([message, metadata])));
-        }
-        events
+    /// Sends a message that was not sent in pieces, in [`WHOLE`] events.
+    fn whole(&self, id: &str, message: &Value, metadata: &Value, namespace: &[String], events: &mut NumberedEvents) {
+        let messages = self.has(ClientMode::Messages).then(|| {
+            let about = json!({ id: { "metadata": metadata } });
+            let about = SseEvent::new(named("messages/metadata", namespace), about);
+            [about, SseEvent::new(named("messages/complete", namespace), json!([message]))]
+        });
+        events.extend(2, messages.into_iter().flatten());
+        let tuple = self.has(ClientMode::MessagesTuple);
+        events.extend(1, tuple.then(|| SseEvent::new(named("messages", namespace), json!([message, metadata]))));
     }
 
-    fn message(&mut self, message: &LoggedMessage, namespace: &[String]) -> Vec<SseEvent> {
+    fn message(&mut self, message: &LoggedMessage, namespace: &[String], events: &mut NumberedEvents) {
         let metadata = self.message_metadata(&message.node, Some(message.task), message.step, namespace);
         let is_hidden = !namespace.is_empty() && !self.subgraphs;
         let messages = if is_hidden { &mut self.hidden } else { &mut self.messages };
-        let Some(delta) = messages.add(message) else { return Vec::new() };
+        let Some(delta) = messages.add(message) else { return };
         let has = |mode| self.modes.contains(&mode) && (mode == ClientMode::Events || !is_hidden);
-        let mut events = Vec::new();
         // A client that requests both modes reads pieces from `messages` until `events` has announced the model. So the
         // event about the model comes first.
-        if has(ClientMode::Events) {
-            let about_model = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
-            events.extend(about_model.into_iter().map(SseEvent::runnable));
-        }
-        if has(ClientMode::Messages) {
-            if delta.is_first {
+        let about_model = has(ClientMode::Events)
+            .then(|| runnables::model(&self.run, message, &delta, namespace, metadata.clone()))
+            .into_iter()
+            .flatten();
+        events.extend(1 + usize::from(delta.is_first), about_model.map(SseEvent::runnable));
+        if delta.is_first {
+            let about = has(ClientMode::Messages).then(|| {
                 let about = json!({ &message.id: { "metadata": metadata } });
-                events.push(SseEvent::new(named("messages/metadata", namespace), about));
-            }
+                SseEvent::new(named("messages/metadata", namespace), about)
+            });
+            events.extend(1, about);
+        }
+        let mut piece = None;
+        if has(ClientMode::Messages) {
             let (event, message) = match &delta.change {
                 MessageChange::Done(message) if delta.is_first => ("messages/complete", message.clone()),
                 MessageChange::Done(message) => {
@@ -220,15 +252,15 @@ impl StreamTranslator {
                 }
                 MessageChange::Grown(_) => ("messages/partial", partial(&delta.sent)),
             };
-            events.push(SseEvent::new(named(event, namespace), json!([message])));
+            piece = Some(SseEvent::new(named(event, namespace), json!([message])));
         }
+        events.extend(1, piece);
         if has(ClientMode::MessagesTuple) {
             let chunk = chunk(&delta);
             if !adds_nothing(&chunk) {
-                events.push(SseEvent::new(named("messages", namespace), json!([chunk, metadata])));
+                events.extend(1, [SseEvent::new(named("messages", namespace), json!([chunk, metadata]))]);
             }
         }
-        events
     }
 
     /// Returns the metadata that all tasks and messages of the run have.
@@ -265,7 +297,7 @@ impl StreamTranslator {
         data
     }
 
-    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Vec<SseEvent> {
+    fn debug(&self, millis: u64, task: &TaskEvent, namespace: &[String]) -> Option<SseEvent> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
         let data = json!({
             "step": task.step, "timestamp": iso(at), "type": task.phase.name(), "payload": self.task_payload(task),
@@ -273,7 +305,13 @@ impl StreamTranslator {
         self.plain(ClientMode::Debug, namespace, data)
     }
 
-    fn checkpoint(&self, checkpoint: &LoggedCheckpoint, namespace: &[String], at: SystemTime) -> Vec<SseEvent> {
+    fn checkpoint(
+        &self,
+        checkpoint: &LoggedCheckpoint,
+        namespace: &[String],
+        at: SystemTime,
+        events: &mut NumberedEvents,
+    ) {
         let LoggedCheckpoint { id, parent, step, source, values, next } = checkpoint;
         let ns = namespace.join("|");
         let configured = |id: &Uuid| {
@@ -291,14 +329,13 @@ impl StreamTranslator {
             "next": next,
             "tasks": [],
         });
-        let mut events = self.plain(ClientMode::Checkpoints, namespace, payload.clone());
+        events.extend(1, self.plain(ClientMode::Checkpoints, namespace, payload.clone()));
         if self.has(ClientMode::Debug) {
             payload["checkpoint"] = flat(id);
             payload["parent_checkpoint"] = json!(parent.as_ref().map(flat));
             let debug = json!({ "step": step, "timestamp": iso(at), "type": "checkpoint", "payload": payload });
-            events.extend(self.plain(ClientMode::Debug, namespace, debug));
+            events.extend(1, self.plain(ClientMode::Debug, namespace, debug));
         }
-        events
     }
 
     /// Creates an event of the mode `events` that reports the run.
@@ -318,27 +355,33 @@ impl StreamTranslator {
     }
 
     /// Creates the last events of a run that has ended: its error, or its state with the open questions.
-    pub(crate) fn end(&mut self, ended: &Run) -> Vec<SseEvent> {
+    pub(crate) fn end(&mut self, ended: &Run) -> NumberedEvents {
+        let mut events = NumberedEvents::default();
         self.run = ended.clone();
         if let Some(error) = &ended.error {
-            return vec![SseEvent::new("error", json!(error))];
+            events.extend(1, [SseEvent::new("error", json!(error))]);
+            return events;
         }
         if ended.status != RunStatus::Success {
-            return Vec::new();
+            return events;
         }
-        let mut events = Vec::new();
         let asked: Vec<Value> = questions(ended).map(question::asked).collect();
+        let mut state = None;
         if !asked.is_empty() {
             let mut values = self.values.clone();
             if let Some(values) = values.as_object_mut() {
                 values.insert("__interrupt__".into(), asked.into());
             }
-            events.extend(self.plain(ClientMode::Values, &[], values));
+            state = self.plain(ClientMode::Values, &[], values);
         }
-        events.extend(self.root("on_chain_end", || json!({ "output": output(&self.message_paths, ended) })));
+        events.extend(1, state);
+        events.extend(1, self.root("on_chain_end", || json!({ "output": output(&self.message_paths, ended) })));
         events
     }
 }
+
+/// The number of events that send a whole message.
+const WHOLE: usize = 3;
 
 fn adds_nothing(chunk: &Value) -> bool {
     let is_empty = |name: &str| match chunk.get(name) {

@@ -27,6 +27,7 @@ mod processes;
 mod protocol;
 mod questions;
 mod recorded;
+mod rejoined;
 mod replaced;
 mod rights;
 mod runs;

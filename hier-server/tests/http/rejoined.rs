@@ -1,0 +1,120 @@
+//! Streams that clients join again: after an error of the database, and with other modes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_core::async_trait;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{MemoryRuns, Run, RunStore, RunsError};
+use hier_core::store::MemoryStore;
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::graphs::server;
+use crate::support::{Desk, SentEvent, names, open, parse};
+
+/// A store in which the read of a run with this number fails. The numbers count down to 1.
+#[derive(Default)]
+struct Failing {
+    runs: MemoryRuns,
+    reads: AtomicUsize,
+}
+
+#[async_trait]
+impl SaverLayer for Failing {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for Failing {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        let count_down = |reads: usize| reads.checked_sub(1);
+        if self.reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count_down) == Ok(1) {
+            return Err(RunsError::Saver(hier_core::checkpoint::SaverError::database(
+                "a test",
+                std::io::Error::other("the connection was lost"),
+            )));
+        }
+        self.runs.run_backend().load_run(id).await
+    }
+}
+
+async fn joined(desk: &Desk, path: &str, after: &str) -> Vec<SentEvent> {
+    let request = desk.client.get(format!("{}{path}", desk.base)).header("last-event-id", after);
+    let response = request.send().await.expect("a stream");
+    assert_eq!(response.status(), StatusCode::OK);
+    parse(&response.text().await.expect("a body"))
+}
+
+/// Starts a run with a resumable stream. Returns the path of the stream and its events.
+async fn streamed(desk: &Desk, graph: &str, modes: &[&str]) -> (String, Vec<SentEvent>) {
+    let thread = desk.thread().await;
+    let input = if graph == "chat" { json!({ "messages": "Hello" }) } else { json!({ "n": 1.0 }) };
+    let body = json!({ "assistant_id": graph, "input": input, "stream_mode": modes, "stream_resumable": true });
+    let response = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    let path = response.headers()["location"].to_str().expect("a path").to_owned();
+    (path, parse(&response.text().await.expect("a body")))
+}
+
+#[tokio::test]
+async fn error_of_the_database_does_not_end_a_stream_like_a_complete_one() {
+    let store = Arc::new(Layered(Failing::default()));
+    let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    for (graph, last) in [("boom", "error"), ("hitl", "values")] {
+        let (path, complete) = streamed(&desk, graph, &["values"]).await;
+        assert_eq!(complete.last().expect("an event").event, last);
+        let ids: Vec<&String> = complete.iter().filter_map(|event| event.id.as_ref()).collect();
+        let after = ids[ids.len() - 2];
+        let missing = &complete[complete.len() - 1..];
+        assert_eq!(joined(&desk, &path, after).await, missing);
+        // The request reads the run once, and the stream twice: before and after the last event.
+        store.reads.store(3, Ordering::SeqCst);
+        let failed = joined(&desk, &path, after).await;
+        assert_eq!(store.reads.load(Ordering::SeqCst), 0);
+        assert_eq!(names(&failed), ["error"]);
+        assert_eq!((&failed[0].data["error"], &failed[0].id), (&json!("HTTPException"), &None), "{failed:?}");
+        assert_eq!(joined(&desk, &path, after).await, missing, "the client tries again");
+    }
+    desk.stop().await;
+}
+
+const MODES: [&str; 9] =
+    ["values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"];
+
+/// After an event, a client reads on with another mode.
+#[tokio::test]
+async fn event_has_the_same_id_in_all_modes() {
+    let desk = crate::support::desk().await;
+    for graph in ["two", "hitl", "chat"] {
+        let (path, all) = streamed(&desk, graph, &MODES).await;
+        // The mode `values` determines after which event a message in pieces is reported as complete.
+        let is_fixed = |event: &&SentEvent| event.event != "messages/complete";
+        for mode in MODES {
+            let path = format!("{path}?stream_mode={mode}");
+            let of_mode = joined(&desk, &path, "-1").await;
+            for event in of_mode.iter().filter(is_fixed) {
+                assert!(all.contains(event), "{graph} {mode}: {event:?}");
+            }
+            for (place, last) in all.iter().enumerate() {
+                let later: Vec<&SentEvent> =
+                    of_mode.iter().filter(is_fixed).filter(|event| all[place + 1..].contains(event)).collect();
+                let after = last.id.as_ref().expect("an id");
+                let sent = joined(&desk, &path, after).await;
+                assert_eq!(sent.iter().filter(is_fixed).collect::<Vec<_>>(), later, "{graph} {mode} after {after}");
+            }
+        }
+        let ids: std::collections::BTreeSet<_> = all.iter().map(|event| &event.id).collect();
+        assert_eq!(ids.len(), all.len(), "no two events have one id");
+    }
+    desk.stop().await;
+}
