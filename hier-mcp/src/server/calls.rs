@@ -1,10 +1,10 @@
 //! Tool calls of clients. Each call is a run, which may ask questions and continue with the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use hier_core::checkpoint::Checkpointer;
+use hier_core::checkpoint::{Checkpointer, Sweeper, sweep_every};
 use hier_core::graph::{DynCommand, DynEventSink, DynInput, DynRun};
 use hier_core::{CancellationToken, Config, Outcome, Question, RunError, StreamMode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
@@ -22,7 +22,12 @@ pub(crate) struct GraphCalls {
     pub(crate) key: SealKey,
     pub(crate) lasts: Duration,
     pub(crate) running: Arc<Semaphore>,
+    /// Deletes expired threads, from the first question on.
+    pub(crate) sweeper: OnceLock<Sweeper>,
 }
+
+/// The interval at which expired threads are deleted.
+const SWEEP: Duration = Duration::from_hours(1);
 
 /// The state of a call after a run.
 pub(crate) enum CallOutcome {
@@ -43,6 +48,8 @@ pub(crate) struct PreparedCall {
 pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
+    /// The state that the client has sent. The client must still answer in the time that the state names.
+    pub(crate) state: Option<String>,
 }
 
 impl GraphCalls {
@@ -70,7 +77,9 @@ impl GraphCalls {
         cancel: CancellationToken,
     ) -> CallOutcome {
         let declined = declined(&input);
-        let mut run = DynRun::new(input, Config::new().thread(thread).cancel(cancel));
+        // The thread of an unanswered question expires.
+        let lives = self.lasts.saturating_add(SWEEP);
+        let mut run = DynRun::new(input, Config::new().thread(thread).time_to_live(lives).cancel(cancel));
         run.saver = Some(self.saver.clone());
         if event_sink.is_some() {
             run.modes = vec![StreamMode::Custom, StreamMode::Updates];
@@ -79,7 +88,10 @@ impl GraphCalls {
         let result = match served.graph.run(run).await {
             Ok(Outcome::Finished(state)) => served.result(state),
             Ok(Outcome::Interrupted(asked)) => match open_questions(asked.questions) {
-                Ok(questions) => return CallOutcome::Asks(questions),
+                Ok(questions) => {
+                    self.sweeper.get_or_init(|| sweep_every(self.saver.clone(), SWEEP));
+                    return CallOutcome::Asks(questions);
+                }
                 Err(why) => failed(why),
             },
             Ok(Outcome::Stopped(stopped)) => failed(format!("the graph stopped: {}", stopped.reason)),
@@ -133,12 +145,12 @@ impl GraphCalls {
         served: &GraphTool,
         state: &str,
     ) -> Result<PendingCall, String> {
-        let state = self.key.open(&seal_context(by), state, SystemTime::now())?;
-        let questions = self.still_open(served, &state.thread).await.map_err(|error| error.to_string())?;
-        if ids(&questions) != state.questions {
+        let opened = self.key.open(&seal_context(by), state, SystemTime::now())?;
+        let questions = self.still_open(served, &opened.thread).await.map_err(|error| error.to_string())?;
+        if ids(&questions) != opened.questions {
             return Err("`requestState` was answered already: its questions are closed".to_owned());
         }
-        Ok(PendingCall { thread: state.thread, questions })
+        Ok(PendingCall { thread: opened.thread, questions, state: Some(state.to_owned()) })
     }
 
     /// Returns the input that answers the questions, or `None` if an answer is missing or invalid.

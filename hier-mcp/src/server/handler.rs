@@ -268,7 +268,7 @@ impl ClientRequestHandler {
         match outcome {
             CallOutcome::Done(result) => Ok(result.into()),
             CallOutcome::Asks(questions) => {
-                let open = PendingCall { thread, questions };
+                let open = PendingCall { thread, questions, state: None };
                 let asked = self.input_required(&tool, &open, context);
                 if asked.is_err() {
                     self.calls.delete_thread(&open.thread).await;
@@ -288,7 +288,10 @@ impl ClientRequestHandler {
         let client = context.client_capabilities();
         let requests = elicitation::requests(&open.questions, client.as_ref())
             .map_err(|needed| ErrorData::missing_required_client_capability(*needed))?;
-        let state = self.calls.seal((tool, &SessionOwner::of_context(context)), &open.thread, &open.questions);
+        let state = match &open.state {
+            Some(state) => Ok(state.clone()),
+            None => self.calls.seal((tool, &SessionOwner::of_context(context)), &open.thread, &open.questions),
+        };
         let state = state.map_err(|why| ErrorData::internal_error(why, None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }

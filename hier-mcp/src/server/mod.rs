@@ -14,7 +14,7 @@ mod uri_template;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -163,6 +163,9 @@ impl McpServer {
     /// Sets the saver that stores threads with open questions. By default, the server keeps these threads in memory. If
     /// several processes have the same saver and the same [`key`](Self::key), each of them accepts answers to the
     /// questions of the others.
+    ///
+    /// The thread of an unanswered question [expires](hier_core::Config::time_to_live) an hour after the
+    /// [`question_timeout`](Self::question_timeout). The server deletes the expired threads of the saver.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
@@ -239,6 +242,7 @@ impl McpServer {
             key,
             lasts: self.lasts,
             running: Arc::new(Semaphore::new(self.calls)),
+            sweeper: OnceLock::new(),
         };
         let offers = Offers { resources: self.resources.clone(), prompts: self.prompts.clone() };
         let (calls, offers) = (Arc::new(calls), Arc::new(offers));

@@ -99,7 +99,8 @@ async fn run(
             CallOutcome::Asks(questions) => questions,
         };
         drop(place.take());
-        match ask(calls, task, &questions, &mut used).await {
+        let late = |_| Err(Ok(failed(calls.unanswered())));
+        match timeout(calls.lasts, ask(task, &questions, &mut used)).await.unwrap_or_else(late) {
             Ok(answered) => input = answered,
             Err(ended) => {
                 calls.delete_thread(&thread).await;
@@ -121,7 +122,6 @@ async fn run(
 
 /// Asks the client until its answers have the right form. Returns the end of the task if there are no answers.
 async fn ask(
-    calls: &GraphCalls,
     task: &TaskContext,
     questions: &[Question],
     used: &mut BTreeSet<String>,
@@ -136,8 +136,7 @@ async fn ask(
             }
         });
         let asked: Vec<_> = asked.collect();
-        let answered: Vec<Result<(String, Value), TaskExit>> =
-            timeout(calls.lasts, join_all(asked)).await.map_err(|_| Ok(failed(calls.unanswered())))?;
+        let answered: Vec<Result<(String, Value), TaskExit>> = join_all(asked).await;
         let responses = answered.into_iter().collect::<Result<BTreeMap<_, _>, _>>().map_err(Err)?;
         if let Some(answers) = GraphCalls::answers(questions, &responses) {
             return Ok(answers);

@@ -48,7 +48,7 @@ pub(crate) async fn threads(saver: &MemorySaver) -> BTreeSet<Arc<str>> {
 }
 
 /// Waits up to 5 seconds for a condition.
-async fn eventually(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     for _ in 0..1_000 {
         if is_true().await {
             return;
@@ -108,6 +108,21 @@ async fn report(run: &Run) {
 }
 
 async fn end() {}
+
+graph! {
+    /// Reports the progress of each node.
+    Twice<Trip> = Graph { nodes: [first = report, second = report], edges: [START >> first >> second >> END] }
+}
+
+#[tokio::test]
+async fn progress_continues_when_the_next_node_counts_from_zero() {
+    let url = serve(McpServer::new().graph("twice", Twice::compile(), ())).await;
+    let events = crate::events(&url, "tools/call", json!({"name": "twice", "arguments": {}}), json!({})).await;
+    let progress: Vec<_> = events.iter().map(|event| event["params"]["progress"].as_f64()).collect();
+    assert_eq!(progress, [Some(0.0), Some(50.0), Some(100.0), Some(150.0), Some(200.0), None], "{events:?}");
+    let totals: Vec<&Value> = events.iter().map(|event| &event["params"]["total"]).collect();
+    assert_eq!(totals[2..4], [&json!(100.0), &Value::Null], "the total of one node");
+}
 
 #[tokio::test]
 async fn progress_increases() {

@@ -1,6 +1,8 @@
 //! Graphs as tools of a server, over HTTP.
 
+mod declined;
 mod ends;
+mod sessions;
 mod tasks;
 
 use std::sync::Arc;

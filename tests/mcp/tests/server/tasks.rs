@@ -24,20 +24,20 @@ async fn ask_twice(run: &Run) -> Result<TripUpdate> {
 }
 
 /// Sends a request of a client that supports tasks.
-async fn ask(url: &str, method: &str, params: Value) -> Value {
+pub(crate) async fn ask(url: &str, method: &str, params: Value) -> Value {
     let capable = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {"form": {}}});
     post(url, method, params, capable).await
 }
 
 /// Starts a task and returns its id.
-async fn start(url: &str, tool: &str) -> Value {
+pub(crate) async fn start(url: &str, tool: &str) -> Value {
     let made = ask(url, "tools/call", json!({"name": tool, "arguments": {"place": "Oslo"}})).await;
     assert_eq!(made["result"]["resultType"], "task", "{made}");
     made["result"]["taskId"].clone()
 }
 
 /// Waits until a task has this status, and returns the task.
-async fn until(url: &str, id: &Value, status: &str) -> Value {
+pub(crate) async fn until(url: &str, id: &Value, status: &str) -> Value {
     loop {
         let task = ask(url, "tasks/get", json!({"taskId": id})).await;
         if task["result"]["status"] == status {
@@ -49,7 +49,7 @@ async fn until(url: &str, id: &Value, status: &str) -> Value {
 }
 
 /// Waits until a task asks a question that is not one of these, and returns its key and its message.
-async fn next_question(url: &str, id: &Value, known: &[String]) -> (String, Value) {
+pub(crate) async fn next_question(url: &str, id: &Value, known: &[String]) -> (String, Value) {
     loop {
         let task = until(url, id, "input_required").await;
         let asked = task["inputRequests"].as_object().unwrap().clone();
@@ -59,7 +59,7 @@ async fn next_question(url: &str, id: &Value, known: &[String]) -> (String, Valu
     }
 }
 
-async fn answer(url: &str, id: &Value, key: &str, content: Value) {
+pub(crate) async fn answer(url: &str, id: &Value, key: &str, content: Value) {
     ask(url, "tasks/update", json!({"taskId": id, "inputResponses": accepted(key, content)})).await;
 }
 

@@ -1,0 +1,142 @@
+//! Questions that the client declines or never answers.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hier_agents::prelude::*;
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, SaverError, SaverLayer};
+use hier_core::{Result, async_trait};
+use hier_mcp::McpServer;
+use serde_json::{Value, json};
+
+use crate::ends::{eventually, threads};
+use crate::sessions::Session;
+use crate::tasks::{answer, ask, next_question, start, until};
+use crate::{Nights, Office, Trip, TripUpdate, accepted, call, serve, server};
+
+fn declined(key: &str) -> Value {
+    json!({ key: { "action": "decline" } })
+}
+
+fn is_declined(result: &Value) -> bool {
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    result["isError"] == true && text.contains("the client declined a question that needs an answer")
+}
+
+#[tokio::test]
+async fn declined_question_that_needs_an_answer_ends_the_call() {
+    let saver = MemorySaver::new();
+    let url = serve(server(&Office::default()).allow_task("book").saver(saver.clone())).await;
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    let state = &asked["result"]["requestState"];
+    let ended = call(&url, json!({"name": "book", "inputResponses": declined("nights"), "requestState": state})).await;
+    assert!(is_declined(&ended["result"]), "{ended}");
+
+    let id = start(&url, "book").await;
+    until(&url, &id, "input_required").await;
+    ask(&url, "tasks/update", json!({"taskId": id, "inputResponses": declined("nights")})).await;
+    let task = until(&url, &id, "completed").await;
+    assert!(is_declined(&task["result"]), "{task}");
+
+    // The server asks the client with an older protocol during the call.
+    let mut session = Session::begin(&url).await;
+    let mut calling = session.call("book", json!({"place": "Rome"})).await;
+    let question = session.next(&mut calling).await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    session.respond(&question, json!({"action": "decline"})).await;
+    let ended = session.next(&mut calling).await;
+    assert!(is_declined(&ended["result"]), "{ended}");
+    assert_eq!(threads(&saver).await.len(), 0);
+}
+
+graph! {
+    /// Asks two questions at once.
+    Pair<Trip> = Graph { nodes: [nights, wish], edges: [START >> nights >> END, START >> wish >> END] }
+}
+
+async fn nights(run: &Run) -> Result<TripUpdate> {
+    let Nights { nights } = run.interrupt(&json!({"key": "nights", "message": "How many nights?"})).schema().await?;
+    Ok(Trip::update().booking(format!("{nights} nights")))
+}
+
+async fn wish(run: &Run) -> Result<TripUpdate> {
+    let wish: Option<String> = run.interrupt(&json!({"key": "wish", "message": "Any wishes?"})).await?;
+    Ok(Trip::update().place(wish.unwrap_or_else(|| "anywhere".to_owned())))
+}
+
+/// Another answer has the wrong type.
+#[tokio::test]
+async fn declined_question_that_needs_no_answer_does_not_end_the_call() {
+    let url = serve(McpServer::new().graph("pair", Pair::compile(), ())).await;
+    let asked = call(&url, json!({"name": "pair", "arguments": {}})).await;
+    let mut responses = accepted("nights", json!({"nights": "many"}));
+    responses["wish"] = declined("wish")["wish"].clone();
+    let state = &asked["result"]["requestState"];
+    let again = call(&url, json!({"name": "pair", "inputResponses": responses, "requestState": state})).await;
+    assert_eq!(again["result"]["inputRequests"]["nights"]["params"]["message"], "How many nights?", "{again}");
+    responses["nights"] = accepted("nights", json!({"nights": 2}))["nights"].clone();
+    let state = &again["result"]["requestState"];
+    let done = call(&url, json!({"name": "pair", "inputResponses": responses, "requestState": state})).await;
+    assert_eq!(done["result"]["structuredContent"], json!({"place": "anywhere", "booking": "2 nights"}), "{done}");
+}
+
+/// A saver with threads that expire at once, if they expire at all.
+struct Hasty(MemorySaver);
+
+#[async_trait]
+impl SaverLayer for Hasty {
+    type Inner = MemorySaver;
+
+    fn inner(&self) -> &MemorySaver {
+        &self.0
+    }
+
+    async fn acquire(&self, thread: &str, mut claim: Claim) -> Result<Lease, SaverError> {
+        claim.time_to_live = claim.time_to_live.map(|lives| lives.saturating_sub(Duration::from_hours(25)));
+        self.0.acquire(thread, claim).await
+    }
+}
+
+/// Answers are accepted for 24 hours.
+#[tokio::test]
+async fn thread_of_a_question_that_nobody_answers_expires() {
+    let saver = MemorySaver::new();
+    let url = serve(server(&Office::default()).saver(Hasty(saver.clone()))).await;
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_hours(1)).await;
+    tokio::time::resume();
+    eventually("the thread is deleted", async || threads(&saver).await.is_empty()).await;
+}
+
+/// A wrong answer does not extend the time.
+#[tokio::test]
+async fn state_of_a_question_stays_the_same_until_it_is_answered() {
+    let url = serve(server(&Office::default())).await;
+    let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
+    let state = &asked["result"]["requestState"];
+    let again = call(&url, json!({"name": "book", "inputResponses": {"nights": 3}, "requestState": state})).await;
+    assert_eq!(again["result"]["requestState"], *state, "{again}");
+}
+
+#[tokio::test]
+async fn cancelled_task_does_not_wait_for_a_free_place() {
+    let (office, saver) = (Office::default(), MemorySaver::new());
+    let url = serve(server(&office).allow_task("book").saver(saver.clone()).max_calls(1)).await;
+    let id = start(&url, "book").await;
+    let (nights, _) = next_question(&url, &id, &[]).await;
+    let own = threads(&saver).await;
+    let taken = tokio::spawn({
+        let url = url.clone();
+        async move { call(&url, json!({"name": "wait", "arguments": {}})).await }
+    });
+    eventually("the other call has begun", async || office.begun.load(Ordering::SeqCst) == 2).await;
+    answer(&url, &id, &nights, json!({"nights": 2})).await;
+    until(&url, &id, "working").await;
+    ask(&url, "tasks/cancel", json!({"taskId": id})).await;
+    tokio::time::timeout(Duration::from_secs(5), until(&url, &id, "cancelled")).await.expect("it does not wait");
+    eventually("its thread is deleted", async || threads(&saver).await.is_disjoint(&own)).await;
+    assert_eq!(office.booked.load(Ordering::SeqCst), 0);
+    taken.abort();
+}
