@@ -277,6 +277,32 @@ async fn names_that_no_index_accepts_are_refused_with_a_fix() {
     saver.commit(&lease, vec![record].into()).await.expect("others are accepted");
 }
 
+/// Other limits of the program have the code of a name that is too long for an index.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn error_of_another_limit_reports_no_name() {
+    let url = server();
+    let saver = Postgres::options().schema("limits").connect(&url).await.expect("a server");
+    saver.migrate().await.expect("tables");
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the server");
+    tokio::spawn(connection);
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (_, record) = kit::next(None, &[(0, false, vec![7])], 1);
+    for place in ["", ", table = 'pieces'"] {
+        let limit = format!(
+            "create or replace function limits.refuse() returns trigger language plpgsql as
+             $$ begin raise exception 'the row is too big' using errcode = 'program_limit_exceeded'{place}; end $$;
+             create or replace trigger refuse before insert on limits.pieces execute function limits.refuse()"
+        );
+        client.batch_execute(&limit).await.expect("a trigger");
+        let refused = saver.commit(&lease, vec![record.clone()].into()).await.expect_err("it is refused");
+        let text = refused.to_string();
+        assert!(!matches!(refused, SaverError::Invalid(_)) && !text.contains("too long"), "{text}");
+        let cause = std::error::Error::source(&refused).map(ToString::to_string);
+        assert!(cause.is_some_and(|cause| cause.contains("the row is too big")), "{refused:?}");
+    }
+}
+
 /// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
 /// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]

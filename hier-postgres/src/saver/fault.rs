@@ -203,7 +203,8 @@ fn hint_of_code(code: &SqlState) -> Option<&'static str> {
 /// Describes the error of the server about a name that is too long for an index.
 fn long_name(error: &tokio_postgres::Error) -> Option<String> {
     let error = error.as_db_error().filter(|error| *error.code() == SqlState::PROGRAM_LIMIT_EXCEEDED)?;
-    let (name, fix) = match error.table() {
+    // The error of an index names the index as the constraint.
+    let (name, fix) = match error.table().filter(|_| error.constraint().is_some()) {
         Some("pieces") => {
             ("the name of a channel, with the namespace of its subgraph,", "shorten the name of the channel")
         }
