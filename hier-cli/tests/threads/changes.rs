@@ -125,6 +125,33 @@ async fn fork_deletes_the_drafts_of_killed_commands() {
     assert_eq!(names, ["case-17", "copy", &young]);
 }
 
+/// The command of a draft was killed, and its user copies the draft, or replaces it.
+#[tokio::test(flavor = "multi_thread")]
+async fn fork_keeps_an_old_draft_that_it_names() {
+    let desk = Desk::new().await;
+    let old = || {
+        let at = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+        let at = at.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let node = uuid::Uuid::new_v4().as_bytes()[..6].try_into().unwrap();
+        format!("hier fork {}", uuid::Uuid::new_v6(uuid::Timestamp::from_unix(uuid::NoContext, at, 0), &node))
+    };
+    let (draft, other) = (old(), old());
+    assert_eq!(desk.hier(&["fork", "case-17", &draft]).status.code(), Some(0));
+    let copied = desk.hier(&["fork", &draft, "copy"]);
+    assert_eq!(copied.status.code(), Some(0), "{}", err(&copied));
+    assert_eq!(desk.ids("copy").await, desk.ids("case-17").await);
+    assert_eq!(desk.ids(&draft).await, desk.ids("case-17").await);
+    let id = desk.ids("copy").await[0].clone();
+    let replaced = desk.hier(&["fork", "copy", &draft, "--replace", "--checkpoint", &id]);
+    assert_eq!(replaced.status.code(), Some(0), "{}", err(&replaced));
+    // A command that fails deletes nothing.
+    assert_eq!(desk.hier(&["fork", "copy", &other]).status.code(), Some(0));
+    assert_eq!(desk.hier(&["fork", "missing", "another"]).status.code(), Some(1));
+    assert_eq!(desk.ids(&other).await, desk.ids("copy").await);
+    assert_eq!(desk.hier(&["fork", "case-17", "another"]).status.code(), Some(0));
+    assert_eq!(desk.ids(&other).await.len() + desk.ids(&draft).await.len(), 0, "now they are deleted");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pruning_keeps_the_requested_checkpoints() {
     let desk = Desk::new().await;
