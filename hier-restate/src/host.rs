@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError};
+use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, WhenRunning};
 use hier_core::drive::{self, PartialStep};
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
+use hier_core::graph::{DynGraph, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
-use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, millis};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, millis};
 
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
@@ -166,21 +166,17 @@ impl Host {
     ) -> Result<WorkResult, SaverError> {
         let mut done = WorkResult::new(WorkEnd::Nothing);
         match work {
-            ThreadWork::Slice(input, piece, part) => done = self.slice(graph, at, saver, (input, piece, part)).await?,
+            ThreadWork::Claim(settings, unless_said) => {
+                done.end = self.claim(graph, &*saver, &settings, unless_said).await?;
+            }
+            ThreadWork::Slice(slice) => done = self.slice(graph, at, saver, slice).await?,
             ThreadWork::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
                 if due.is_some_and(|due| due <= millis(SystemTime::now())) {
-                    done = self.slice(graph, at, saver, (DynInput::Continue, piece, None)).await?;
+                    done = self.slice(graph, at, saver, SliceWork::later(piece, None)).await?;
                 }
             }
-            ThreadWork::Update(update) => {
-                let config = update.settings.config();
-                let updated = graph.update_state(saver, config, update.supersteps).await;
-                done.end = WorkEnd::Updated(match updated {
-                    Ok(config) => Ok((config.checkpoint_namespace().to_owned(), config.checkpoint_id())),
-                    Err(error) => Err(self.refused(&error)?),
-                });
-            }
+            ThreadWork::Update(update, claimed) => done.end = self.update(graph, saver, update, claimed).await?,
             ThreadWork::Look => {}
             ThreadWork::Post(letter) => {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
@@ -206,7 +202,7 @@ impl Host {
     }
 
     /// Returns the failure for the client. Returns an error instead if Restate should repeat the work.
-    fn refused(&self, error: &RunError) -> Result<RunFailure, SaverError> {
+    pub(crate) fn refused(&self, error: &RunError) -> Result<RunFailure, SaverError> {
         match error.root() {
             RunError::Saver {
                 error: cause @ (SaverError::Database { .. } | SaverError::Superseded { .. }), ..
@@ -220,10 +216,15 @@ impl Host {
         graph: &dyn DynGraph,
         at: &ThreadVersion,
         saver: Arc<dyn Checkpointer>,
-        (input, piece, part): (DynInput, SliceContext, Option<PartialStep>),
+        mut work: SliceWork,
     ) -> Result<WorkResult, SaverError> {
-        let is_first = piece.slice == 0 && part.is_none();
-        let slice = if is_first { Slice::first() } else { Slice::later(piece.progress.clone()) };
+        let is_first = work.is_first();
+        let slice = match &self.saver {
+            Some(_) if is_first => self.begin_slice(graph, &*saver, &mut work).await?,
+            _ if is_first => Slice::first(),
+            _ => Slice::later(work.piece.progress.clone()),
+        };
+        let SliceWork { input, piece, part, .. } = work;
         let mut slice = slice
             .stopped_clock(Duration::from_millis(piece.clock), piece.run)
             .part(part.clone())
@@ -238,9 +239,7 @@ impl Host {
         }
         let mut config = drive::with_policy(settings.config(), slice.clone());
         if self.saver.is_some() {
-            use hier_core::checkpoint::WhenRunning;
-            let policy = settings.when_running.filter(|_| is_first).unwrap_or(WhenRunning::TakeOver);
-            config = config.when_running(policy);
+            config = config.when_running(WhenRunning::TakeOver);
         }
         let mut run = DynRun::new(input, config);
         run.saver = Some(saver);
@@ -327,7 +326,7 @@ impl Host {
         }
         let log = ThreadLog::new(copy);
         let piece = SliceContext { progress, ..call.piece.clone() };
-        let slice = (DynInput::Continue, piece, Some(call.part.clone()));
+        let slice = SliceWork::later(piece, Some(call.part.clone()));
         let mut done = self.slice(&*graph, at, Arc::new(log.clone()), slice).await?;
         match self.entries("the data of the task", &log) {
             Ok(entries) => done.entries = entries,

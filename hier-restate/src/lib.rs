@@ -40,6 +40,7 @@ mod admin;
 mod cache;
 mod client;
 mod context;
+mod database;
 mod endpoint;
 mod error;
 mod event_sender;

@@ -51,6 +51,8 @@ pub(crate) struct Slice(Mutex<SliceState>);
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one slice, each read by itself")]
 struct SliceState {
     resumes: bool,
+    /// The number of supersteps of the root graph that an earlier attempt of the first slice has stored.
+    lost: i64,
     progress: SliceProgress,
     fan_out: Option<RemoteRule>,
     part: Option<PartialStep>,
@@ -84,9 +86,17 @@ impl Slice {
         Self::new(true, progress)
     }
 
+    /// Continues the first slice of a run after an attempt that has stored this number of supersteps.
+    pub(crate) fn repeated(lost: i64) -> Self {
+        let slice = Self::later(SliceProgress::default());
+        slice.state().lost = lost;
+        slice
+    }
+
     fn new(resumes: bool, progress: SliceProgress) -> Self {
         Self(Mutex::new(SliceState {
             resumes,
+            lost: 0,
             progress,
             fan_out: None,
             part: None,
@@ -137,6 +147,11 @@ impl Slice {
     pub(crate) fn progress(&self) -> SliceProgress {
         self.state().progress.clone()
     }
+
+    /// Returns true if a slice with this clock has made the checkpoint with this id.
+    pub(crate) fn has_made(&self, namespace: &str, checkpoint: Uuid) -> bool {
+        self.clock(namespace).is_some_and(|clock| checkpoint.as_bytes()[10..] == clock.node)
+    }
 }
 
 impl StepPolicy for Slice {
@@ -172,7 +187,8 @@ impl StepPolicy for Slice {
             state.progress.last_steps.insert(name, last_step);
             return last_step;
         }
-        *state.progress.last_steps.entry(name).or_insert(last_step)
+        let lost = if namespace.is_empty() { state.lost } else { 0 };
+        *state.progress.last_steps.entry(name).or_insert(last_step - lost)
     }
 
     fn step_stored(&self, namespace: &[String]) {

@@ -2,9 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hier_core::drive::PartialStep;
+use hier_core::checkpoint::WhenRunning;
+use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::RunFailure;
 use crate::slice::{RemoteTasks, SliceProgress};
@@ -12,13 +14,47 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 
 #[derive(Clone, Debug)]
 pub(crate) enum ThreadWork {
-    Slice(DynInput, SliceContext, Option<PartialStep>),
+    /// Claims the thread in a database for a run or an update.
+    Claim(Settings, WhenRunning),
+    Slice(SliceWork),
     /// The first slice of a run that the due time of the thread starts.
     Wake(SliceContext),
-    Update(UpdateState),
+    /// For a thread in a database, the [`ClaimedThread`] contains the result of the claim, and the id identifies the update.
+    Update(UpdateState, Option<(ClaimedThread, Uuid)>),
     Post(hier_core::checkpoint::InboxMessage),
     /// A check of the time at which the thread is due.
     Look,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SliceWork {
+    pub(crate) input: DynInput,
+    pub(crate) piece: SliceContext,
+    pub(crate) part: Option<PartialStep>,
+    /// The thread before the first slice of a run, if the thread is in a database.
+    pub(crate) claimed: Option<ClaimedThread>,
+}
+
+impl SliceWork {
+    pub(crate) fn later(piece: SliceContext, part: Option<PartialStep>) -> Self {
+        Self { input: DynInput::Continue, piece, part, claimed: None }
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.piece.slice == 0 && self.part.is_none()
+    }
+}
+
+/// The newest checkpoint of a thread in a database when a run or an update claimed the thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClaimedThread {
+    pub(crate) checkpoint: Option<Uuid>,
+    /// The number of the checkpoint's superstep. It is -2 for a thread without checkpoints, whose input is superstep -1.
+    pub(crate) step: i64,
+    /// A hash of the writes after the checkpoint.
+    pub(crate) writes: u64,
+    /// The time of the claim, in milliseconds since 1970.
+    pub(crate) now: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,10 +104,11 @@ pub(crate) enum WorkEnd {
     /// The result of a task of the run.
     Task(Result<TaskEnd, RunFailure>),
     /// The namespace and the id of the checkpoint that an update has created.
-    Updated(Result<(String, Option<uuid::Uuid>), RunFailure>),
+    Updated(Result<(String, Option<Uuid>), RunFailure>),
     /// True if the message was new.
     Posted(Result<bool, RunFailure>),
     Nothing,
+    Claimed(ClaimedThread),
 }
 
 impl WorkResult {
@@ -89,8 +126,8 @@ impl ThreadWork {
     /// Returns true if the work may read checkpoints before the latest one.
     pub(crate) fn needs_history(&self) -> bool {
         match self {
-            Self::Slice(_, piece, None) => piece.slice == 0 && piece.settings.checkpoint.is_some(),
-            Self::Update(update) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
+            Self::Slice(slice) => slice.is_first() && slice.piece.settings.checkpoint.is_some(),
+            Self::Update(update, _) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
             _ => false,
         }
     }

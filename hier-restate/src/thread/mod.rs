@@ -1,12 +1,13 @@
 //! A thread as a virtual object of Restate. Only one handler at a time changes the thread. Restate records the result
 //! of the handler's work before the handler stores the changes.
 
+mod requests;
 mod schedule;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hier_core::checkpoint::{SaverError, WhenRunning};
-use hier_core::drive::PartialStep;
+use hier_core::checkpoint::WhenRunning;
+use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
@@ -18,10 +19,10 @@ use crate::host::{CacheUpdate, Host};
 use crate::slice::{RemoteTasks, SliceProgress};
 use crate::stored::{ActiveRun, META, ThreadMeta, load};
 use crate::wire::{
-    Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, Post, SliceContext, TaskCall, TaskDone, TaskEnd,
-    ThreadVersion, UpdateState, task_service,
+    Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, SliceContext, TaskCall, TaskDone, TaskEnd,
+    ThreadVersion, task_service,
 };
-use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
+use crate::work::{ClaimedThread, DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
 
 /// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
@@ -148,16 +149,43 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                 return Ok(());
             }
         }
-        let work = ThreadWork::Slice(input, started.piece(), None);
+        let piece = started.piece();
         self.meta.last = Some(started.settings.clone());
         self.meta.run = Some(started);
-        self.slice(work).await
+        self.first_slice(input, piece).await
+    }
+
+    async fn first_slice(&mut self, input: DynInput, piece: SliceContext) -> Result<(), TerminalError> {
+        match self.claim(&piece.settings, WhenRunning::TakeOver).await? {
+            Ok(claimed) => self.slice(SliceWork { input, piece, part: None, claimed }).await,
+            Err(failure) => {
+                self.end(Err(failure), DueTime::Known(None), piece.clock);
+                Ok(())
+            }
+        }
+    }
+
+    /// Claims a thread in a database. Returns `None` if Restate stores the thread.
+    async fn claim(
+        &mut self,
+        settings: &Settings,
+        unless_said: WhenRunning,
+    ) -> Result<Result<Option<ClaimedThread>, RunFailure>, TerminalError> {
+        if self.host.saver.is_none() {
+            return Ok(Ok(None));
+        }
+        let done = self.work(ThreadWork::Claim(settings.clone(), unless_said)).await?;
+        Ok(match done.end {
+            WorkEnd::Claimed(claimed) => Ok(Some(claimed)),
+            WorkEnd::Run(Err(failure)) => Err(failure),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of a claim: {other:?}"))),
+        })
     }
 
     /// Executes the next slice of a run, if the run is active.
     pub(crate) async fn continue_run(mut self, run: Uuid) -> Result<(), TerminalError> {
         let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
-        let work = ThreadWork::Slice(DynInput::Continue, going.piece(), None);
+        let work = SliceWork::later(going.piece(), None);
         self.slice(work).await
     }
 
@@ -165,10 +193,10 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     ///
     /// Several short supersteps share an invocation. After them, the invocation sends the next one. This keeps the
     /// journal short. It also lets other handlers use the thread and another version of the program continue the run.
-    async fn slice(&mut self, mut work: ThreadWork) -> Result<(), TerminalError> {
+    async fn slice(&mut self, mut work: SliceWork) -> Result<(), TerminalError> {
         let (mut begun, mut turns) = (None, 0);
         loop {
-            let done = self.work(work).await?;
+            let done = self.work(ThreadWork::Slice(work)).await?;
             // The time comes from the journal, so that it is the same in each attempt of the handler.
             let lasted = done.now.saturating_sub(*begun.get_or_insert(done.now));
             turns += 1;
@@ -178,7 +206,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
             match done.end {
                 WorkEnd::Stored if turns < TURNS && lasted < LASTS => {
                     going.slice += 1;
-                    work = ThreadWork::Slice(DynInput::Continue, going.piece(), None);
+                    work = SliceWork::later(going.piece(), None);
                 }
                 WorkEnd::Stored => {
                     self.next_turn();
@@ -191,11 +219,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                     match self.run_remote(&remote, base, &piece).await? {
                         Ok(stopped) => {
                             let namespace = remote.namespace;
-                            work = ThreadWork::Slice(
-                                DynInput::Continue,
-                                piece,
-                                Some(PartialStep::Rest { namespace, stopped }),
-                            );
+                            work = SliceWork::later(piece, Some(PartialStep::Rest { namespace, stopped }));
                         }
                         Err(failure) => {
                             self.end(Err(failure), done.due, done.now);
@@ -304,80 +328,6 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let run = going.id;
         self.store();
         self.ctx.request::<_, ()>(self.to_itself("slice"), Packed(run)).send();
-    }
-
-    pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
-        if let Some(going) = self.meta.run.take() {
-            if update.settings.when_running != Some(WhenRunning::TakeOver) {
-                let reason = format!(
-                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
-                    self.ctx.key()
-                );
-                return Ok(Packed(Err(RunFailure::new("Busy", reason))));
-            }
-            let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
-            self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
-        }
-        let done = self.work(ThreadWork::Update(update)).await?;
-        self.schedule_wake(done.due, done.now);
-        self.store();
-        Ok(Packed(match done.end {
-            WorkEnd::Updated(updated) => updated,
-            WorkEnd::Run(Err(failure)) => Err(failure),
-            other => Err(RunFailure::new("RunError", format!("unexpected end of an update: {other:?}"))),
-        }))
-    }
-
-    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, RunFailure>>, TerminalError> {
-        let done = self.work(ThreadWork::Post(post.letter)).await?;
-        self.schedule_wake(done.due, done.now);
-        self.store();
-        Ok(Packed(match done.end {
-            WorkEnd::Posted(posted) => posted,
-            WorkEnd::Run(Err(failure)) => Err(failure),
-            other => Err(RunFailure::new("RunError", format!("unexpected end of a message: {other:?}"))),
-        }))
-    }
-
-    /// Cancels the run of the thread. `run` restricts this to a certain run. Returns true if a run was cancelled.
-    pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
-        let is_meant = |going: &mut ActiveRun| run.is_none_or(|run| run == going.id);
-        let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
-        let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
-        // Work that became due meanwhile was deferred to the end of the run.
-        let done = self.work(ThreadWork::Look).await?;
-        self.meta.run = Some(going);
-        self.end(Err(RunFailure::new("Cancelled", reason)), done.due, done.now);
-        Ok(Packed(true))
-    }
-
-    /// Deletes the thread, also from the saver that stores it.
-    pub(crate) async fn delete(self) -> Result<(), TerminalError> {
-        if let Some(saver) = self.host.saver.clone() {
-            let thread = self.ctx.key().to_owned();
-            let delete = || async move {
-                match saver.delete_thread(&thread).await {
-                    // Another attempt would fail again.
-                    Err(error @ (SaverError::Invalid(_) | SaverError::NotSupported { .. })) => {
-                        Err(TerminalError::new(error.to_string()).into())
-                    }
-                    ended => Ok(Packed(ended?)),
-                }
-            };
-            self.ctx.run(delete).name("delete").await?;
-        }
-        self.forget();
-        Ok(())
-    }
-
-    /// Deletes the state of the thread in Restate. A saver deletes its threads by itself after their time to live.
-    pub(crate) fn forget(self) {
-        if let Some(going) = &self.meta.run {
-            let reason = format!("thread `{}` was deleted", self.ctx.key());
-            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
-        }
-        self.host.threads.forget(&self.host.name, self.ctx.key());
-        self.ctx.clear_all();
     }
 }
 

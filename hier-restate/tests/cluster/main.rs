@@ -8,6 +8,7 @@ mod limits;
 mod loops;
 mod places;
 mod refused;
+mod repeats;
 mod runs;
 mod served;
 mod speed;

@@ -140,7 +140,7 @@ async fn superstep<S: Values, C: GraphContext>(
     // The new checkpoint belongs to the same call as the checkpoint before it.
     let call = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.metadata.get(CALL));
     metadata.extend(call.map(|call| (CALL.to_owned(), call.clone())));
-    let mut journal = Journal::new(graph, log, metadata, parents, start);
+    let mut journal = Journal::new(graph, log, metadata, parents, start).step_policy(config.step_policy.as_deref());
     let record = revision.record(&mut journal, source)?;
     let mut records = match record {
         Some(record) => vec![record],

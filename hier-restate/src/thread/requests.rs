@@ -1,0 +1,97 @@
+//! Requests of clients to a thread: updates, messages, cancellations and the deletion.
+
+use hier_core::checkpoint::{SaverError, WhenRunning};
+use restate_sdk::prelude::*;
+use uuid::Uuid;
+
+use super::{ThreadObject, Updated};
+use crate::error::RunFailure;
+use crate::stored::ActiveRun;
+use crate::wire::{Packed, Post, UpdateState};
+use crate::work::{ThreadWork, WorkEnd};
+
+impl ThreadObject<'_, '_> {
+    pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
+        if let Some(going) = self.meta.run.take() {
+            if update.settings.when_running != Some(WhenRunning::TakeOver) {
+                let reason = format!(
+                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
+                    self.ctx.key()
+                );
+                return Ok(Packed(Err(RunFailure::new("Busy", reason))));
+            }
+            let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
+            self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
+        }
+        let updated = self.apply(update).await;
+        // A run that was taken over is no longer active, even if the update fails.
+        self.store();
+        updated.map(Packed)
+    }
+
+    async fn apply(&mut self, update: UpdateState) -> Result<Updated, TerminalError> {
+        let claimed = match self.claim(&update.settings, WhenRunning::Reject).await? {
+            Ok(claimed) => claimed.map(|claimed| (claimed, Uuid::from_u64_pair(self.ctx.random_seed(), 2))),
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let done = self.work(ThreadWork::Update(update, claimed)).await?;
+        self.schedule_wake(done.due, done.now);
+        Ok(match done.end {
+            WorkEnd::Updated(updated) => updated,
+            WorkEnd::Run(Err(failure)) => Err(failure),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of an update: {other:?}"))),
+        })
+    }
+
+    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, RunFailure>>, TerminalError> {
+        let done = self.work(ThreadWork::Post(post.letter)).await?;
+        self.schedule_wake(done.due, done.now);
+        self.store();
+        Ok(Packed(match done.end {
+            WorkEnd::Posted(posted) => posted,
+            WorkEnd::Run(Err(failure)) => Err(failure),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of a message: {other:?}"))),
+        }))
+    }
+
+    /// Cancels the run of the thread. `run` restricts this to a certain run. Returns true if a run was cancelled.
+    pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
+        let is_meant = |going: &mut ActiveRun| run.is_none_or(|run| run == going.id);
+        let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
+        let reason = format!("the run of thread `{}` was cancelled", self.ctx.key());
+        // Work that became due meanwhile was deferred to the end of the run.
+        let done = self.work(ThreadWork::Look).await?;
+        self.meta.run = Some(going);
+        self.end(Err(RunFailure::new("Cancelled", reason)), done.due, done.now);
+        Ok(Packed(true))
+    }
+
+    /// Deletes the thread, also from the saver that stores it.
+    pub(crate) async fn delete(self) -> Result<(), TerminalError> {
+        if let Some(saver) = self.host.saver.clone() {
+            let thread = self.ctx.key().to_owned();
+            let delete = || async move {
+                match saver.delete_thread(&thread).await {
+                    // Another attempt would fail again.
+                    Err(error @ (SaverError::Invalid(_) | SaverError::NotSupported { .. })) => {
+                        Err(TerminalError::new(error.to_string()).into())
+                    }
+                    ended => Ok(Packed(ended?)),
+                }
+            };
+            self.ctx.run(delete).name("delete").await?;
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Deletes the state of the thread in Restate. A saver deletes its threads by itself after their time to live.
+    pub(crate) fn forget(self) {
+        if let Some(going) = &self.meta.run {
+            let reason = format!("thread `{}` was deleted", self.ctx.key());
+            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
+        }
+        self.host.threads.forget(&self.host.name, self.ctx.key());
+        self.ctx.clear_all();
+    }
+}

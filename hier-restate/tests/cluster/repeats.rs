@@ -1,0 +1,187 @@
+//! Threads in a database, and work that Restate repeats because an attempt did not receive the answer of the database.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_core::checkpoint::{Checkpointer as _, Commit, Lease, LeaseState, ListQuery, SaverError, SaverLayer};
+use hier_core::graph::{DynCommand, DynInput, DynUpdates};
+use hier_core::prelude::*;
+use hier_core::{StopReason, async_trait};
+use hier_restate::{Error, RemoteGraph};
+use hier_sqlite::Sqlite;
+use serde_json::{Value, json};
+
+use crate::support::serve;
+
+/// A database whose connection breaks once, after it has stored a commit and before it answers.
+#[derive(Clone)]
+struct Breaks {
+    saver: Sqlite,
+    /// The number of commits until the connection breaks.
+    after: Arc<AtomicUsize>,
+}
+
+const NEVER: usize = usize::MAX / 2;
+
+#[async_trait]
+impl SaverLayer for Breaks {
+    type Inner = Sqlite;
+
+    fn inner(&self) -> &Sqlite {
+        &self.saver
+    }
+
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let stored = self.saver.commit(lease, commit).await?;
+        if self.after.fetch_sub(1, Ordering::SeqCst) == 0 {
+            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "the connection broke");
+            return Err(SaverError::database("cannot commit", broken));
+        }
+        Ok(stored)
+    }
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Desk {
+    #[reducer(append)]
+    log: Vec<String>,
+}
+
+graph! {
+    Inner<Desk> = Graph {
+        nodes: [i1 = note, i2 = note],
+        edges: [START >> i1 >> i2 >> END],
+    }
+}
+
+graph! {
+    Outer<Desk> = Graph {
+        nodes: [a = note, b = note, work = note_item, Inner, c = note, ask, d = note],
+        edges: [
+            START >> a >> b >> for item in items { work(item) },
+            work >> Inner >> c >> ask >> d >> END,
+        ],
+    }
+}
+
+async fn note(run: &Run) -> DeskUpdate {
+    Desk::update().log([run.node().to_owned()])
+}
+
+async fn note_item(Sent(item): Sent<u64>) -> DeskUpdate {
+    Desk::update().log([format!("work {item}")])
+}
+
+fn items(_: &Desk) -> Vec<u64> {
+    vec![1, 2]
+}
+
+async fn ask(run: &Run) -> hier_core::Result<DeskUpdate> {
+    let answer: String = run.interrupt(&"may we?").await?;
+    Ok(Desk::update().log([answer]))
+}
+
+/// Calls the script with a new thread, and then once for each of its commits, of which it loses the answer.
+async fn lose_each_answer(script: impl AsyncFn(&RemoteGraph, Config) -> Value) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let saver = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
+    let database = Breaks { saver, after: Arc::new(NEVER.into()) };
+    let after = database.after.clone();
+    let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
+    let expected = script(&graph, Config::new().thread("whole")).await;
+    let commits = NEVER - after.load(Ordering::SeqCst);
+    assert!(commits > 2, "{commits} commits");
+    for lost in 0..commits {
+        after.store(lost, Ordering::SeqCst);
+        let seen = script(&graph, Config::new().thread(format!("lost-{lost}"))).await;
+        assert!(after.load(Ordering::SeqCst) > NEVER, "the connection did not break at commit {lost}");
+        assert_eq!(seen, expected, "lost the answer to commit {lost} of {commits}");
+    }
+    expected
+}
+
+/// Runs the graph, and returns the kind of the end.
+async fn end(graph: &RemoteGraph, input: DynInput, config: Config) -> String {
+    match graph.invoke(input).config(config).await {
+        Ok(Outcome::Finished(_)) => "finished".to_owned(),
+        Ok(Outcome::Interrupted(_)) => "asked".to_owned(),
+        Ok(Outcome::Stopped(stopped)) => match stopped.reason {
+            StopReason::Before(nodes) => format!("before {}", nodes.join(", ")),
+            StopReason::After(nodes) => format!("after {}", nodes.join(", ")),
+            other => panic!("{other:?}"),
+        },
+        Err(Error::Run(failure)) => failure.kind,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// The state of a thread and the supersteps of its history.
+async fn stored(graph: &RemoteGraph, config: Config) -> Value {
+    let history = graph.history(config, ListQuery::default()).await.unwrap();
+    let steps: Vec<_> =
+        history.iter().map(|state| format!("{} {:?} {:?}", state.step, state.source, state.next)).collect();
+    json!({ "log": history[0].values["log"], "steps": steps })
+}
+
+fn new() -> DynInput {
+    DynInput::New(json!({ "log": ["input"] }))
+}
+
+fn answer() -> DynInput {
+    let mut command = DynCommand::default();
+    command.resume = Some(json!("yes"));
+    command.update = json!({ "log": ["update"] });
+    DynInput::Command(command)
+}
+
+const WHOLE: [&str; 9] = ["input", "a", "b", "work 1", "work 2", "i1", "i2", "c", "update"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn input_and_answer_are_stored_once_if_a_slice_is_repeated() {
+    let seen = lose_each_answer(async |graph, config| {
+        let ends = [end(graph, new(), config.clone()).await, end(graph, answer(), config.clone()).await];
+        json!([ends, stored(graph, config).await])
+    });
+    let seen = seen.await;
+    assert_eq!(seen[0], json!(["asked", "finished"]));
+    assert_eq!(seen[1]["log"], json!([&WHOLE[..], &["yes", "d"]].concat()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn recursion_limit_counts_the_supersteps_of_repeated_slices() {
+    let seen = lose_each_answer(async |graph, config| {
+        let end = end(graph, new(), config.clone().recursion_limit(3)).await;
+        json!([end, stored(graph, config).await])
+    });
+    assert_eq!(seen.await[0], json!("GraphRecursionError"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn each_superstep_of_an_update_is_stored_once() {
+    let update = |text: &str, node: &str| vec![DynUpdates::values(json!({ "log": [text] })).as_node(node)];
+    let seen = lose_each_answer(async |graph, config| {
+        let supersteps = vec![update("one", "a"), update("two", "b"), update("three", "c")];
+        let updated = graph.bulk_update_state(config.clone(), supersteps).await.unwrap();
+        let state = graph.state(updated).await.unwrap();
+        json!([state.values["log"], state.next, stored(graph, config).await])
+    });
+    let seen = seen.await;
+    assert_eq!((&seen[0], &seen[1]), (&json!(["one", "two", "three"]), &json!(["ask"])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn replay_of_an_older_checkpoint_is_stored_once() {
+    lose_each_answer(async |graph, config| {
+        end(graph, new(), config.clone()).await;
+        let history = graph.history(config.clone(), ListQuery::default()).await.unwrap();
+        let older = history.iter().find(|state| state.next == ["b"]).unwrap().checkpoint.unwrap();
+        let end = end(graph, DynInput::Continue, config.clone().checkpoint(older)).await;
+        json!([end, stored(graph, config).await])
+    })
+    .await;
+}
