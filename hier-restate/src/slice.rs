@@ -10,11 +10,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The data that a run passes to its next slice in addition to the thread: the number of the last allowed superstep of
-/// each running graph, by namespace.
+/// The data that a run passes to its next slice in addition to the thread. The keys are the namespaces of the running
+/// graphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SliceProgress {
+    /// The number of the last allowed superstep.
     last_steps: BTreeMap<String, i64>,
+    /// The number of supersteps since the run entered the graph, including the input and START.
+    #[serde(default)]
+    steps: BTreeMap<String, i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +55,10 @@ pub(crate) struct Slice(Mutex<SliceState>);
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one slice, each read by itself")]
 struct SliceState {
     resumes: bool,
+    /// The graphs that were running when the previous slice ended.
+    paused: BTreeSet<String>,
+    /// The graphs with supersteps that an earlier attempt of this slice has stored.
+    advanced: BTreeSet<String>,
     /// The number of supersteps of the root graph that an earlier attempt of the first slice has stored.
     lost: i64,
     progress: SliceProgress,
@@ -89,13 +97,18 @@ impl Slice {
     /// Continues the first slice of a run after an attempt that has stored this number of supersteps.
     pub(crate) fn repeated(lost: i64) -> Self {
         let slice = Self::later(SliceProgress::default());
-        slice.state().lost = lost;
+        let mut state = slice.state();
+        state.lost = lost;
+        state.paused.insert(String::new());
+        drop(state);
         slice
     }
 
     fn new(resumes: bool, progress: SliceProgress) -> Self {
         Self(Mutex::new(SliceState {
             resumes,
+            paused: progress.last_steps.keys().cloned().collect(),
+            advanced: BTreeSet::new(),
             lost: 0,
             progress,
             fan_out: None,
@@ -171,12 +184,14 @@ impl StepPolicy for Slice {
     fn continues(&self, namespace: &[String]) -> PausedRun {
         let (state, graph) = (self.state(), namespace.join("|"));
         let part = state.part.as_ref().map(namespace_of);
-        let runs_inside = state.progress.last_steps.keys().any(|name| is_inside(name, &graph));
+        // The subgraphs ended with a superstep that an earlier attempt has stored.
+        let is_over = state.advanced.contains(&graph);
+        let runs_inside = !is_over && state.progress.last_steps.keys().any(|name| is_inside(name, &graph));
         let has_part = part.is_some_and(|part| part == graph || is_inside(part, &graph));
         match (state.resumes, runs_inside || has_part) {
-            (false, _) => PausedRun::None,
-            (true, false) => PausedRun::BetweenSteps,
             (true, true) => PausedRun::InsideStep,
+            (true, false) if state.paused.contains(&graph) => PausedRun::BetweenSteps,
+            _ => PausedRun::None,
         }
     }
 
@@ -184,11 +199,19 @@ impl StepPolicy for Slice {
         let mut state = self.state();
         let name = namespace.join("|");
         if entry == GraphEntry::Start || !state.resumes {
+            // The input and START come before the first superstep.
+            state.progress.steps.insert(name.clone(), if entry == GraphEntry::Start { 2 } else { 0 });
             state.progress.last_steps.insert(name, last_step);
             return last_step;
         }
         let lost = if namespace.is_empty() { state.lost } else { 0 };
-        *state.progress.last_steps.entry(name).or_insert(last_step - lost)
+        let allowed = *state.progress.last_steps.entry(name.clone()).or_insert(last_step - lost);
+        // Both numbers follow from the same limit, so their difference is the number of supersteps.
+        let steps = last_step - allowed;
+        if state.progress.steps.insert(name.clone(), steps).is_some_and(|expected| expected < steps) {
+            state.advanced.insert(name);
+        }
+        allowed
     }
 
     fn step_stored(&self, namespace: &[String]) {
@@ -197,6 +220,8 @@ impl StepPolicy for Slice {
         let name = namespace.join("|");
         // The subgraphs of the stored step have ended.
         state.progress.last_steps.retain(|other, _| *other == name || !is_inside(other, &name));
+        state.progress.steps.retain(|other, _| *other == name || !is_inside(other, &name));
+        *state.progress.steps.entry(name).or_default() += 1;
     }
 
     fn pause(&self, is_subgraph: bool) -> bool {

@@ -151,6 +151,26 @@ async fn input_and_answer_are_stored_once_if_a_slice_is_repeated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_stops_at_breakpoints_if_a_slice_is_repeated() {
+    let seen = lose_each_answer(async |graph, config| {
+        let config = config.interrupt_before(["a", "Inner", "c", "d"]).interrupt_after(["a", "work", "ask", "d"]);
+        let mut ends = vec![end(graph, new(), config.clone()).await];
+        while ends.last().is_some_and(|end| end != "asked") {
+            ends.push(end(graph, DynInput::Continue, config.clone()).await);
+        }
+        ends.push(end(graph, answer(), config.clone()).await);
+        while ends.last().is_some_and(|end| end != "finished") {
+            ends.push(end(graph, DynInput::Continue, config.clone()).await);
+        }
+        json!([ends, stored(graph, config).await])
+    });
+    let ends =
+        json!(["before a", "after a", "after work, work", "before c", "asked", "after ask", "after d", "finished"]);
+    assert_eq!(seen.await[0], ends);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn recursion_limit_counts_the_supersteps_of_repeated_slices() {
     let seen = lose_each_answer(async |graph, config| {
         let end = end(graph, new(), config.clone().recursion_limit(3)).await;

@@ -324,6 +324,14 @@ impl Journal {
         self.channels[..own].iter().zip(versions).map(|(name, (version, size))| (name, *version, *size))
     }
 
+    /// Returns the nodes whose superstep made the latest checkpoint.
+    pub(crate) async fn last_nodes(&self) -> Result<Vec<Arc<str>>, RunError> {
+        let (committer, before) = (&self.log.committer, self.before.unwrap_or_default());
+        let saved = committer.saver.get(&committer.lease.thread, &self.log.namespace, Some(before)).await;
+        let agenda = saved.map_err(|error| self.saver(error))?.map(|it| it.checkpoint.agenda).unwrap_or_default();
+        Ok(agenda.ready.iter().chain(agenda.sends.iter().map(|send| &send.node)).cloned().collect())
+    }
+
     pub(crate) fn saver(&self, error: SaverError) -> RunError {
         RunError::Saver { graph: self.graph.clone(), error }
     }

@@ -66,8 +66,8 @@ pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphCon
     }
     runner.enter_at(step, GraphEntry::Resume);
     let unaddressed = runner.task.run.shared.unaddressed.clone();
-    let open = open_next_to_answered(task);
-    runner.resume_step(Some(ResumedStep { pending, mode: ResumeMode::Continue, unaddressed, open }), checkpoint.source);
+    let resumed = ResumedStep { pending, mode: ResumeMode::Continue, unaddressed, open: open_next_to_answered(task) };
+    runner.resume_step(Some(resumed), checkpoint.source).await?;
     runner.enter_stored().await
 }
 

@@ -70,7 +70,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     ) -> Self {
         let position = Position::new(&graph, is_child);
         let key = TaskKey { node: 0, step: 0, send: None };
-        let breakpoints = Breakpoints::of_graph(&graph.plan);
+        let breakpoints = Breakpoints::new(graph.plan.before.clone(), graph.plan.after.clone());
         let run = Run::of_task(Arc::new(shared), key);
         let task = Task { graph, state, run, arg: None, failure: None };
         let routing = Routing::default();
@@ -132,16 +132,23 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Continues with the superstep that follows a checkpoint. `source` is the source of that checkpoint.
-    pub(super) fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) {
+    pub(super) async fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) -> Result<(), RunError> {
         self.resumed = resumed.map(Box::new);
-        if let Some(breakpoints) = &mut self.breakpoints {
-            breakpoints.disarm();
+        let paused_at = self.paused_at();
+        if let (Some(breakpoints), Some(journal)) = (&mut self.breakpoints, &self.journal) {
+            breakpoints.armed = paused_at == PausedRun::BetweenSteps && source == Source::Loop;
+            // The earlier run paused at no breakpoint, but it may have died before it could stop after this checkpoint.
+            if breakpoints.armed {
+                let last = journal.last_nodes().await?;
+                breakpoints.running = last.iter().filter_map(|node| self.task.graph.node(node).ok()).collect();
+            }
         }
         // For a run that was paused, these events were already sent before the pause.
-        if self.paused_at() == PausedRun::None {
+        if paused_at == PausedRun::None {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
+        Ok(())
     }
 
     /// Returns the state. Clones the state only if it is still shared.
@@ -161,6 +168,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Runs supersteps until nothing is left to do.
     pub(crate) async fn drive(&mut self) -> Result<GraphEnd, RunError> {
         loop {
+            if let Some(end) = self.stops_after() {
+                return Ok(end);
+            }
             if self.is_due_to_yield() {
                 tokio::task::yield_now().await;
                 self.has_thread_since = Instant::now();
@@ -220,9 +230,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             if self.journal.is_some() {
                 self.store_step().await?;
             }
-            if let Some(end) = self.stops_after() {
-                return Ok(end);
-            }
             self.step = self.step.saturating_add(1);
         }
     }
@@ -260,7 +267,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             }
             return Some(GraphEnd::Stopped(StopReason::Drained(PAUSED.to_owned())));
         }
-        self.drained().map(|reason| GraphEnd::Stopped(StopReason::Drained(reason)))
+        // A run is drained only between supersteps of the root graph, and a subgraph runs inside such a superstep.
+        let control = self.task.run.shared.config.control.as_ref().filter(|_| !self.is_child());
+        Some(GraphEnd::Stopped(StopReason::Drained(control?.requested()?)))
     }
 
     pub(in crate::engine) fn break_at(&self, reason: StopReason) -> GraphEnd {
@@ -268,12 +277,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             emitter.interrupted(&[]);
         }
         GraphEnd::Stopped(reason)
-    }
-
-    #[inline]
-    fn drained(&self) -> Option<String> {
-        // A run is drained only between supersteps of the root graph, and a subgraph runs inside such a superstep.
-        self.task.run.shared.config.control.as_ref().filter(|_| !self.is_child())?.requested()
     }
 
     #[inline]
@@ -366,7 +369,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position.discard(graph, Arc::make_mut(state), &mut [])
     }
 
-    /// Returns the end of a run that stops after the superstep that has just been applied.
+    /// Returns the end of a run that stops after the superstep that was applied last.
     #[inline]
     fn stops_after(&mut self) -> Option<GraphEnd> {
         let passed = self.breakpoints.as_mut()?.passed();

@@ -7,17 +7,13 @@ use crate::error::RunError;
 pub(crate) struct Breakpoints {
     before: FixedBitSet,
     after: FixedBitSet,
-    /// True if the run has executed a superstep, or begins with an input. Prevents a second stop at the place where the
-    /// thread has stopped already.
-    armed: bool,
-    running: Vec<usize>,
+    /// False before the first superstep of a run that continues a thread where it has already stopped.
+    pub(crate) armed: bool,
+    /// The nodes of the last superstep.
+    pub(crate) running: Vec<usize>,
 }
 
 impl Breakpoints {
-    pub(crate) fn of_graph(plan: &Plan) -> Option<Box<Self>> {
-        Self::new(plan.before.clone(), plan.after.clone())
-    }
-
     /// Returns the breakpoints of the configuration. Defaults to those of the graph.
     pub(crate) fn configured(plan: &Plan, config: &Config) -> Result<Option<Box<Self>>, RunError> {
         let set = |names: &Option<Vec<String>>, declared: &FixedBitSet| {
@@ -38,14 +34,9 @@ impl Breakpoints {
         Ok(Self::new(set(&config.interrupt_before, &plan.before)?, set(&config.interrupt_after, &plan.after)?))
     }
 
-    fn new(before: FixedBitSet, after: FixedBitSet) -> Option<Box<Self>> {
-        let any = !before.is_clear() || !after.is_clear();
-        any.then(|| Box::new(Self { before, after, armed: true, running: Vec::new() }))
-    }
-
-    /// Ignores breakpoints before the next superstep, because the thread has already stopped there.
-    pub(crate) fn disarm(&mut self) {
-        self.armed = false;
+    pub(crate) fn new(before: FixedBitSet, after: FixedBitSet) -> Option<Box<Self>> {
+        (!before.is_clear() || !after.is_clear())
+            .then(|| Box::new(Self { before, after, armed: true, running: Vec::new() }))
     }
 
     pub(crate) fn stops_before(&mut self, nodes: &mut dyn Iterator<Item = usize>) -> bool {
@@ -56,7 +47,7 @@ impl Breakpoints {
 
     /// Returns the nodes of the applied superstep after which the run stops.
     pub(crate) fn passed(&mut self) -> impl Iterator<Item = usize> {
-        self.armed = true;
+        self.armed |= !self.running.is_empty();
         self.running.iter().copied().filter(|node| self.after.contains(*node))
     }
 }
