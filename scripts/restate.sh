@@ -53,7 +53,8 @@ addresses = ["http://127.0.0.1:$first"]
 [default-retry-policy]
 initial-interval = "50ms"
 max-interval = "1s"
-max-attempts = "unlimited"
+# Fewer than the default of a server, 70. The services of hier replace this limit.
+max-attempts = 3
 
 [admin]
 bind-address = "127.0.0.1:$admin"

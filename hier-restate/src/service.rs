@@ -67,6 +67,8 @@ fn options() -> ServiceOptions {
         .journal_retention(Duration::ZERO)
         .retry_policy_initial_interval(Duration::from_millis(50))
         .retry_policy_max_interval(Duration::from_secs(5))
+        // By default, Restate pauses an invocation after 70 attempts, and only an operator can resume it.
+        .retry_policy_max_attempts(u32::MAX.into())
 }
 
 fn discovered(name: &str, ty: ServiceType, handlers: &[(&str, bool)]) -> Result<discovery::Service, Error> {

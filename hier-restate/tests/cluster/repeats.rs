@@ -1,16 +1,20 @@
-//! Threads in a database, and work that Restate repeats because an attempt did not receive the answer of the database.
+//! Threads in a database, and work that Restate repeats because the database does not answer.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer as _, Commit, Lease, LeaseState, ListQuery, SaverError, SaverLayer};
+use hier_core::checkpoint::{
+    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, SaverError, SaverLayer,
+};
 use hier_core::graph::{DynCommand, DynInput, DynUpdates};
 use hier_core::prelude::*;
 use hier_core::{StopReason, async_trait};
 use hier_restate::{Error, RemoteGraph};
 use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::support::serve;
 
@@ -204,4 +208,38 @@ async fn replay_of_an_older_checkpoint_is_stored_once() {
         json!([end, stored(graph, config).await])
     })
     .await;
+}
+
+/// A database that is down for a number of claims.
+#[derive(Clone)]
+struct Down {
+    saver: MemorySaver,
+    refuses: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl SaverLayer for Down {
+    type Inner = MemorySaver;
+
+    fn inner(&self) -> &MemorySaver {
+        &self.saver
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        let refused = self.refuses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if refused.is_ok() {
+            return Err(SaverError::database("cannot connect", io::Error::from(io::ErrorKind::ConnectionRefused)));
+        }
+        self.saver.acquire(thread, claim).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_continues_after_a_long_outage_of_the_database() {
+    let database = Down { saver: MemorySaver::new(), refuses: Arc::new(6.into()) };
+    let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
+    // The server of the tests pauses an invocation after 3 attempts if its service sets no other limit.
+    let run = end(&graph, new(), Config::new().thread("t"));
+    assert_eq!(timeout(Duration::from_secs(60), run).await.expect("the run ends"), "asked");
 }
