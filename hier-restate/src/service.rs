@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::error::{Error, RunFailure};
 use crate::host::Host;
 use crate::stored;
-use crate::thread::ThreadObject;
+use crate::thread::{ThreadObject, stopped};
 use crate::wire::{
     Begin, EncodedEntries, Ended, Expire, Packed, Post, StateRequest, TaskCall, TaskDone, UpdateState, Wake,
     run_service, task_service,
@@ -225,9 +225,18 @@ impl Service for RunService {
 
 async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<Ended>, HandlerError> {
     let (awakeable, ended) = ctx.awakeable::<Packed<Ended>>();
-    let target = RequestTarget::object(&host.name, &begin.settings.thread, "begin");
+    let (thread, run) = (begin.settings.thread.clone(), begin.run);
+    let target = RequestTarget::object(&host.name, &thread, "begin");
     ctx.request::<_, ()>(target, Packed(Begin { awakeable: Some(awakeable), ..begin })).send();
-    Ok(ended.await?)
+    match ended.await {
+        Ok(ended) => Ok(ended),
+        Err(error) => {
+            // The run must not continue without this invocation.
+            let target = RequestTarget::object(&host.name, &thread, "cancel");
+            ctx.request::<_, Packed<bool>>(target, Packed(Some(run))).call().await?;
+            Ok(Packed(Err(stopped(&thread, &error))))
+        }
+    }
 }
 
 impl Service for TaskService {

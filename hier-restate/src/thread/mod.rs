@@ -26,6 +26,8 @@ use crate::work::{ClaimedThread, DueTime, SliceWork, ThreadWork, WorkEnd, WorkRe
 
 /// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
+/// The code of the error with which Restate cancels an invocation.
+const CANCELLED: u16 = 409;
 /// The time after which an invocation begins no further superstep, in milliseconds.
 const LASTS: u64 = 20;
 
@@ -152,7 +154,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let piece = started.piece();
         self.meta.last = Some(started.settings.clone());
         self.meta.run = Some(started);
-        self.first_slice(input, piece).await
+        let ran = self.first_slice(input, piece).await;
+        self.settle(ran)
     }
 
     async fn first_slice(&mut self, input: DynInput, piece: SliceContext) -> Result<(), TerminalError> {
@@ -186,7 +189,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     pub(crate) async fn continue_run(mut self, run: Uuid) -> Result<(), TerminalError> {
         let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
         let work = SliceWork::later(going.piece(), None);
-        self.slice(work).await
+        let ran = self.slice(work).await;
+        self.settle(ran)
     }
 
     /// Executes supersteps, including their tasks that run elsewhere.
@@ -315,6 +319,15 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.store();
     }
 
+    /// Ends the run if its invocation fails. No other invocation would continue the run.
+    fn settle(&mut self, ran: Result<(), TerminalError>) -> Result<(), TerminalError> {
+        if let (Err(error), Some(going)) = (&ran, &self.meta.run) {
+            let (failure, clock) = (stopped(self.ctx.key(), error), going.clock);
+            self.end(Err(failure), DueTime::Unknown, clock);
+        }
+        ran
+    }
+
     /// Sends the result to the caller that waits for the run.
     fn resolve(&self, run: &ActiveRun, ended: Ended) {
         if let Some(awakeable) = &run.awakeable {
@@ -329,6 +342,14 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.store();
         self.ctx.request::<_, ()>(self.to_itself("slice"), Packed(run)).send();
     }
+}
+
+/// Returns the failure of a run whose invocation failed.
+pub(crate) fn stopped(thread: &str, error: &TerminalError) -> RunFailure {
+    if error.code() == CANCELLED {
+        return RunFailure::new("Cancelled", format!("an operator cancelled an invocation of thread `{thread}`"));
+    }
+    RunFailure::new("RunError", format!("an invocation of thread `{thread}` failed: {}", error.message()))
 }
 
 /// The namespace and the id of the checkpoint that an update has created.

@@ -75,7 +75,14 @@ impl ThreadObject<'_, '_> {
         let id = Uuid::from_u64_pair(self.ctx.random_seed(), 1);
         let (progress, slice) = (SliceProgress::default(), 0);
         let going = ActiveRun { id, awakeable: None, settings, progress, slice, clock: wake.due, listener: None };
-        let done = self.work(ThreadWork::Wake(going.piece())).await?;
+        let done = match self.work(ThreadWork::Wake(going.piece())).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.schedule_wake(DueTime::Unknown, wake.due);
+                self.store();
+                return Err(error);
+            }
+        };
         if matches!(done.end, WorkEnd::Nothing) {
             self.schedule_wake(done.due, done.now);
             self.store();

@@ -9,7 +9,7 @@ use hier_restate::{RemoteGraph, threads};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{serve, serve_as, server};
+use crate::support::{rows, serve, serve_as, server};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Page {
@@ -44,11 +44,8 @@ fn is_sound(values: &Value) -> bool {
 
 /// The bytes that Restate stores for the threads of a graph.
 async fn stored(name: &str) -> u64 {
-    let (_, admin) = server();
     let query = format!("SELECT SUM(value_length) AS bytes FROM state WHERE service_name = '{name}'");
-    let sent = reqwest::Client::new().post(format!("{admin}/query")).header("accept", "application/json");
-    let answer = sent.json(&json!({ "query": query })).send().await.unwrap().error_for_status().unwrap();
-    answer.json::<Value>().await.unwrap()["rows"][0]["bytes"].as_u64().unwrap_or(0)
+    rows(&query).await[0]["bytes"].as_u64().unwrap_or(0)
 }
 
 async fn once(graph: &RemoteGraph, config: Config) {

@@ -6,6 +6,7 @@ mod kept;
 mod kills;
 mod limits;
 mod loops;
+mod operators;
 mod places;
 mod refused;
 mod repeats;

@@ -1,6 +1,8 @@
 //! A worker in this process, and a client of it.
 
 use hier_restate::{Client, Endpoint, RemoteGraph, loopback, register};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 /// The URLs of the ingress and of the admin API.
@@ -23,4 +25,50 @@ pub(crate) async fn serve_as(name: &str, add: impl FnOnce(Endpoint) -> Endpoint)
     tokio::spawn(add(Endpoint::new()).serve_until(listener, std::future::pending::<()>()));
     register(&admin, &format!("http://{address}")).await.expect("the worker is registered");
     Client::new(ingress).graph(name)
+}
+
+/// The rows that Restate returns for a query of its tables.
+pub(crate) async fn rows(query: &str) -> Vec<Value> {
+    let (_, admin) = server();
+    let sent = reqwest::Client::new().post(format!("{admin}/query")).header("accept", "application/json");
+    let answer = sent.json(&json!({ "query": query })).send().await.unwrap().error_for_status().unwrap();
+    let mut answer = answer.json::<Value>().await.unwrap();
+    serde_json::from_value(answer["rows"].take()).unwrap()
+}
+
+/// The ids of the invocations of a service that have not ended.
+pub(crate) async fn invocations(service: &str) -> Vec<String> {
+    let query =
+        format!("SELECT id FROM sys_invocation WHERE target_service_name = '{service}' AND status != 'completed'");
+    rows(&query).await.iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// A door that tasks wait at.
+pub(crate) struct Door {
+    waiting: Semaphore,
+    open: Semaphore,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self { waiting: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+}
+
+impl Door {
+    /// Waits until the door is open for the task.
+    pub(crate) async fn pass(&self) {
+        self.waiting.add_permits(1);
+        self.open.acquire().await.expect("the door exists").forget();
+    }
+
+    /// Waits until this number of further tasks wait.
+    pub(crate) async fn wait_for(&self, tasks: u32) {
+        self.waiting.acquire_many(tasks).await.expect("the door exists").forget();
+    }
+
+    /// Opens the door for this number of tasks.
+    pub(crate) fn admit(&self, tasks: usize) {
+        self.open.add_permits(tasks);
+    }
 }
