@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use crate::support::{serve, serve_as, server};
+use crate::support::{Door, invocations, rows, serve, serve_as, server};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Desk {
@@ -87,6 +87,50 @@ async fn client_continues_at_another_node() {
     let client = Client::new(format!("http://{nobody}")).patience(Duration::from_secs(20)).another_ingress(ingress);
     let end = client.graph(name).invoke(DynInput::New(json!({}))).thread("plain").await.unwrap();
     assert_eq!(end.state(), &json!({ "done": 1 }));
+}
+
+graph! {
+    Held<Desk, Arc<Door>> = Graph {
+        nodes: [wait],
+        edges: [START >> wait >> END],
+    }
+}
+
+async fn wait(run: &Run<Arc<Door>>) -> DeskUpdate {
+    run.context().pass().await;
+    Desk::update().done(1)
+}
+
+/// The number of values that a worker reads from Restate for the second run of a thread, after a run of another thread.
+async fn reads_of_second_run(threads_in_memory: usize) -> usize {
+    let (name, door) = (format!("held-{}", Uuid::new_v4().simple()), Arc::new(Door::default()));
+    let context = door.clone();
+    let graph = serve_as(&name, |endpoint| {
+        endpoint.graph(&name, Held::compile(), context).threads_in_memory(threads_in_memory)
+    });
+    let graph = graph.await;
+    let mut reads = 0;
+    for thread in ["a", "b", "a"] {
+        let client = graph.clone();
+        let run = tokio::spawn(async move { client.invoke(DynInput::New(json!({}))).thread(thread).await });
+        door.wait_for(1).await;
+        let invocation = invocations(&name).await.pop().expect("the run is in progress");
+        let query = format!("SELECT entry_type FROM sys_journal WHERE id = '{invocation}'");
+        reads = rows(&query).await.iter().filter(|row| row["entry_type"] == "Command: GetLazyState").count();
+        door.admit(1);
+        assert!(run.await.unwrap().unwrap().is_finished());
+    }
+    assert_eq!(graph.state("a").await.unwrap().values, json!({ "done": 2 }));
+    reads
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn worker_keeps_its_limit_of_threads_in_memory() {
+    // The first read is that of the thread's metadata, and the second one is that of its log.
+    assert_eq!(reads_of_second_run(2).await, 1);
+    assert_eq!(reads_of_second_run(1).await, 2);
+    assert_eq!(reads_of_second_run(0).await, 2);
 }
 
 /// A node that gives these answers, one after the other, and how often it was asked.
