@@ -314,23 +314,27 @@ impl<'a> Comparison<'a> {
     }
 
     fn questions(&mut self, pair: &Pair<'_>) {
-        for (name, old) in &pair.old.questions {
-            let question = name.clone();
-            let Some(new) = pair.new.questions.get(name) else {
-                self.find(&pair.path, Change::QuestionRemoved { question });
-                continue;
-            };
-            let typed = |schema, lock: &'a Lock| Typed { schema, types: &lock.types };
-            let asked = covers(typed(&old.question, self.old), typed(&new.question, self.new));
-            let answered = covers(typed(&old.answer, self.old), typed(&new.answer, self.new));
-            if let Err(reason) = asked.and(answered) {
-                self.find(&pair.path, Change::QuestionChanged { question, reason });
+        for name in pair.old.questions.keys() {
+            if let Some(change) = question_change(name, (pair.old, self.old), (pair.new, self.new)) {
+                self.find(&pair.path, change);
             }
         }
         for question in pair.new.questions.keys().filter(|name| !pair.old.questions.contains_key(*name)) {
             self.find(&pair.path, Change::QuestionAdded { question: question.clone() });
         }
     }
+}
+
+/// Returns the change of a declared question that breaks threads in which the question is open. Each graph comes with
+/// its lock.
+pub(super) fn question_change(name: &str, old: (&LockedGraph, &Lock), new: (&LockedGraph, &Lock)) -> Option<Change> {
+    let (before, question) = (old.0.questions.get(name)?, name.to_owned());
+    let Some(after) = new.0.questions.get(name) else { return Some(Change::QuestionRemoved { question }) };
+    let (old_types, new_types) = (&old.1.types, &new.1.types);
+    let fit =
+        |before, after| covers(Typed { schema: before, types: old_types }, Typed { schema: after, types: new_types });
+    let fit = fit(&before.question, &after.question).and_then(|()| fit(&before.answer, &after.answer));
+    fit.err().map(|reason| Change::QuestionChanged { question, reason })
 }
 
 /// Returns true if savers store the values of a channel in parts that only a reducer of the program can merge.

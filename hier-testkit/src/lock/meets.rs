@@ -7,7 +7,7 @@ use hier_core::checkpoint::delta::{self, Rule};
 use hier_core::checkpoint::{DeltaChain, chain_json, codec};
 
 use super::change::{Change, kind_word};
-use super::compare::{Finding, loses_value, policy_options, reads, root_of, spec};
+use super::compare::{Finding, loses_value, policy_options, question_change, reads, root_of, spec};
 use super::covers::{covers, fits};
 use super::model::{GraphPath, Lock, LockedGraph};
 use super::reach::Position;
@@ -95,6 +95,11 @@ impl<'a> ThreadCheck<'a> {
             self.starving(call, place);
         }
         self.open_tasks(call, place);
+        for question in call.questions() {
+            if let Some(change) = question_change(question, (place.old, self.old), (place.new, self.new)) {
+                self.find(place, change);
+            }
+        }
         call.inner.iter().for_each(|inner| self.inner(inner, place));
     }
 

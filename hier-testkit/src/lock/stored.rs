@@ -46,6 +46,8 @@ pub(super) struct StoredTask {
     pub(super) has_failed: bool,
     /// True if the task has asked a question that is not answered.
     pub(super) asks: bool,
+    /// The names of the declared questions that are not answered.
+    pub(super) questions: BTreeSet<String>,
     pub(super) routing: RoutingRecord,
     /// The writes of the task that the engine has not applied yet.
     pub(super) writes: Vec<PendingWrite>,
@@ -90,12 +92,14 @@ impl StoredTask {
         }
         let writes = valid.into_iter().filter(|write| !write.channel.starts_with("__")).cloned();
         let node = if record.task.is_nil() { None } else { saved.checkpoint.agenda.node_of(&record.path) };
-        let asks = asked.unwrap_or_default().iter().any(|question| !question.answered);
+        let is_open = |question: &Question| !question.answered && !is_done;
+        let open: Vec<Question> = asked.unwrap_or_default().into_iter().filter(is_open).collect();
         Ok(Self {
             node: node.map(str::to_owned),
             is_done,
             has_failed: !failure.message.is_empty() && !is_done,
-            asks: asks && !is_done,
+            asks: !open.is_empty(),
+            questions: open.into_iter().filter_map(|question| question.name).collect(),
             routing,
             writes: if is_done { writes.collect() } else { Vec::new() },
             id: record.task,
@@ -114,6 +118,12 @@ impl StoredCall {
         let agenda = &self.saved.checkpoint.agenda;
         let sent = agenda.sends.iter().map(|send| &*send.node);
         agenda.ready.iter().map(|node| &**node).chain(sent).collect()
+    }
+
+    /// Returns the names of the declared questions that are open in this call and in the calls inside it.
+    pub(super) fn questions(&self) -> BTreeSet<&str> {
+        let inner = self.inner.iter().filter(|inner| inner.is_open).flat_map(|inner| inner.call.questions());
+        self.tasks.iter().flat_map(|task| &task.questions).map(String::as_str).chain(inner).collect()
     }
 
     /// Returns true if a task of the thread or of an open call in it matches.

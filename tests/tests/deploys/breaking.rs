@@ -116,6 +116,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(joins());
     cases.extend(inner_graphs());
     cases.extend(crate::agents::breaking());
+    cases.extend(crate::questions::breaking());
     cases.extend(crate::secrets::breaking());
     cases
 }
@@ -269,7 +270,9 @@ fn joins() -> Vec<Case> {
 }
 
 /// A graph with the node `inner`, which runs a graph.
-fn around<S: Logs + hier_core::state::SharesWith<Empty>>(inner: &hier_core::graph::CompiledGraph<S>) -> Builder<Empty> {
+pub(crate) fn around<S: Logs + hier_core::state::SharesWith<Empty>>(
+    inner: &hier_core::graph::CompiledGraph<S>,
+) -> Builder<Empty> {
     let graph = Builder::<Empty>::new("outer").node("first", note("first")).subgraph("inner", inner);
     graph.edge(START, "first").edge("first", "inner").edge("inner", END)
 }

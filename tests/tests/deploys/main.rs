@@ -4,6 +4,7 @@ mod agents;
 mod breaking;
 mod harmless;
 mod kit;
+mod questions;
 mod secrets;
 mod table;
 
