@@ -134,8 +134,8 @@ impl LockReport {
     }
 
     /// Compares two locks, and counts the threads of a database that each change breaks. The graph of a thread may have
-    /// changed before the old lock was written. If such an earlier change breaks a thread, the report also contains
-    /// this change.
+    /// changed before the old lock was written. The report contains only those of these changes that the thread
+    /// itself shows, such as a removed node or channel. It does not contain a changed type.
     ///
     /// # Errors
     ///
