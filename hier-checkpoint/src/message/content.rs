@@ -62,8 +62,9 @@ impl Content {
 }
 
 impl Content {
-    /// Calls `change` with each text and each file name. In a [`Part::Block`], also calls `change` with the numbers and
-    /// the keys. Leaves out the URLs and the bytes of images and files.
+    /// Calls `change` with each text and each file name. In a [`Part::Block`], also calls `change` with each key,
+    /// and with each number as text. A changed number becomes a string. Leaves out the URLs and the bytes of images and
+    /// files.
     #[doc(hidden)]
     pub fn change_everything(&mut self, change: &mut impl FnMut(&mut String)) {
         match self {

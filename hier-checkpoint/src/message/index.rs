@@ -12,8 +12,9 @@ const FEW: usize = 16;
 /// An index of the names in a list. For each name, it has the position of the last item with this name. The index stays
 /// empty while the list has at most 16 items.
 ///
-/// The index stores hashes instead of names, because clones share its nodes, and a change copies them. Hashes are
-/// faster to copy. A lookup compares the name with that of the item at the position.
+/// The index stores hashes instead of names. Clones of the index share its tree, and a change copies a part of the tree,
+/// so short keys matter. Two names can have the same hash. A lookup therefore compares the name with that of the item
+/// at the position, and searches the whole list if the names differ.
 #[derive(Clone, Default)]
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 

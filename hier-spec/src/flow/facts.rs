@@ -26,9 +26,9 @@ impl FlowSpec {
     /// output of the graph.
     pub const OTHERS: usize = usize::MAX;
 
-    /// Creates the spec of the node with this index. `channels` takes the index of a node and returns the channels of
-    /// the node. For [`OTHERS`](Self::OTHERS), it returns the channels that the routes, the functions and the declared
-    /// output read.
+    /// Creates the spec of the node with the index `node`. The function `channels` returns the channels of the node with
+    /// a given index. For the index [`OTHERS`](Self::OTHERS), it returns the channels that the routes, the functions and
+    /// the declared output of the graph read.
     pub const fn new(channels: fn(usize) -> NodeChannels, node: usize) -> Self {
         Self { channels, node }
     }
