@@ -224,7 +224,12 @@ async fn node_and_its_handler_both_report_their_end() {
     let broken = || does(|_| Err(NodeError::permanent("boom")));
     let handled = broken().on_error(async |task: NodeTask| task.state().update(json!({ "log": ["handled"] })));
     let fails = broken().on_error(async |_: NodeTask| Err::<DynUpdate, _>(NodeError::permanent("the handler too")));
+    let asks = broken().on_error(async |task: NodeTask| {
+        let answer: String = task.run().interrupt(&"what now?").await?;
+        task.state().update(json!({ "log": [answer] }))
+    });
     for (node, result) in [
+        (asks, json!(["tasks", "result", "__error_handler__a", null, {}, ["what now?"]])),
         (handled, json!(["tasks", "result", "__error_handler__a", null, { "log": ["handled"] }, []])),
         (fails, json!(["tasks", "result", "__error_handler__a", "the handler too", {}, []])),
     ] {

@@ -153,7 +153,6 @@ async fn handle<S: Values, C: GraphContext>(
     task.run.is_handler = true;
     match attempt(&task, handler).await {
         Ok(done) => Ok(TaskOutcome { by: By::Handler, ..done }),
-        Err(error) if error.is_signal() => Err(error),
         // The record of the node's failure stays, so that the next attempt runs the handler again.
         Err(error) => Err(error.of_handler()),
     }
