@@ -209,17 +209,12 @@ impl LockBuilder {
     pub fn build(mut self) -> Lock {
         let types = self.generator.take_definitions(true);
         self.lock.types.extend(types.into_iter().map(|(name, schema)| (name, schema::plain(schema))));
-        self.lock
-    }
-
-    /// Moves the definitions of a schema to the types of the lock.
-    fn named_types(&mut self, mut schema: Value) -> Value {
-        if let Some(Value::Object(types)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs")) {
-            for (name, named) in types {
-                self.lock.types.entry(name).or_insert_with(|| schema::plain(named));
-            }
+        let Lock { types, graphs, .. } = &mut self.lock;
+        for asked in graphs.values_mut().flat_map(|graph| graph.questions.values_mut()) {
+            schema::move_definitions(types, &mut asked.question);
+            schema::move_definitions(types, &mut asked.answer);
         }
-        schema::plain(schema)
+        self.lock
     }
 
     /// Adds a graph and the graphs in it. `outer` contains the channels of the outer graphs.
@@ -250,7 +245,8 @@ impl LockBuilder {
             graph.joins.insert(join.name, LockedJoin { from: join.from, to: join.to });
         }
         for AskedFacts { name, question, answer } in facts.questions {
-            let locked = LockedQuestion { question: self.named_types(question), answer: self.named_types(answer) };
+            // The schemas still contain their definitions. `build` moves them when it knows all types of the states.
+            let locked = LockedQuestion { question: schema::plain(question), answer: schema::plain(answer) };
             graph.questions.insert(name, locked);
         }
         for NodeFacts { name, defer, exits, inner } in facts.nodes {

@@ -51,6 +51,45 @@ pub(super) fn plain(schema: Value) -> Value {
     )
 }
 
+const DEFINITIONS: &str = "#/$defs/";
+
+/// Moves the definitions in a schema to `types`. If `types` has another type with the name of one of them, the
+/// definitions get names with a number.
+pub(super) fn move_definitions(types: &mut Types, schema: &mut Value) {
+    let Some(Value::Object(own)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs")) else { return };
+    for number in 1.. {
+        let rename = |name: &str| if number == 1 { name.to_owned() } else { format!("{name}{number}") };
+        let renamed: Types = own.iter().map(|(name, own)| (rename(name), with_names(own, &rename))).collect();
+        if renamed.iter().all(|(name, own)| types.get(name).is_none_or(|known| known == own)) {
+            types.extend(renamed);
+            *schema = with_names(schema, &rename);
+            return;
+        }
+    }
+}
+
+/// Returns the schema with other names of the types that it refers to.
+fn with_names(schema: &Value, rename: &dyn Fn(&str) -> String) -> Value {
+    let inner = |(key, value): (&String, &Value)| {
+        let value = match (key.as_str(), value) {
+            ("$ref", Value::String(to)) if to.starts_with(DEFINITIONS) => {
+                Value::String(format!("{DEFINITIONS}{}", rename(to.trim_start_matches(DEFINITIONS))))
+            }
+            ("properties" | "patternProperties", Value::Object(named)) => {
+                named.iter().map(|(name, schema)| (name.clone(), with_names(schema, rename))).collect()
+            }
+            ("const" | "enum", value) => value.clone(),
+            (_, value) => with_names(value, rename),
+        };
+        (key.clone(), value)
+    };
+    match schema {
+        Value::Object(fields) => Value::Object(fields.iter().map(inner).collect()),
+        Value::Array(list) => list.iter().map(|schema| with_names(schema, rename)).collect(),
+        other => other.clone(),
+    }
+}
+
 /// A schema with the definitions that it refers to.
 #[derive(Clone, Copy)]
 pub(super) struct Typed<'a> {
@@ -173,7 +212,7 @@ impl<'a> Typed<'a> {
 
 /// Returns the name of the type to which a schema refers.
 pub(super) fn named(schema: &Value) -> Option<&str> {
-    schema.get("$ref").and_then(Value::as_str).map(|name| name.trim_start_matches("#/$defs/"))
+    schema.get("$ref").and_then(Value::as_str).map(|name| name.trim_start_matches(DEFINITIONS))
 }
 
 /// Reads an integer. An integer of more than 64 bits is stored as text.

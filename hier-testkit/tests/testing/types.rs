@@ -107,3 +107,50 @@ fn changes_of_derived_types_have_verdicts() {
         }
     }
 }
+
+mod texts {
+    use super::*;
+
+    types! {
+        struct Status { pub(crate) text: String }
+        struct Detail { pub(crate) status: Status }
+    }
+}
+
+mod numbers {
+    use super::*;
+
+    types! {
+        struct Status { pub(crate) number: i64 }
+        struct Detail { pub(crate) status: Status }
+    }
+}
+
+/// The lock of a graph over a state with a type, and with a question that has another type.
+macro_rules! asking {
+    ($state:ty, $question:ty) => {{
+        #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+        struct Holder {
+            value: $state,
+        }
+        #[derive(Question, Serialize, Deserialize, JsonSchema)]
+        #[question(answer = Vec<$question>)]
+        struct Confirm {
+            value: $question,
+        }
+        let graph = GraphBuilder::<Holder>::new("holder").node("keep", async |_: Task<Holder>| {}).asks::<Confirm>();
+        let graph = graph.edge("__start__", "keep").edge("keep", "__end__").compile().expect("a graph");
+        LockBuilder::new().graph(&graph).build()
+    }};
+}
+
+#[test]
+fn types_of_questions_and_states_may_have_the_same_name() {
+    let both = asking!(numbers::Detail, texts::Detail);
+    assert_eq!(Lock::parse(&both.to_string()).as_ref(), Ok(&both));
+    assert_eq!(codes(&both, &both), [""; 0], "{both}");
+    assert_eq!(codes(&both, &asking!(numbers::Detail, numbers::Detail)), ["question-changed"]);
+    assert_eq!(codes(&both, &asking!(texts::Detail, texts::Detail)), ["type-changed"]);
+    let same = asking!(numbers::Detail, numbers::Detail);
+    assert_eq!(same.types.keys().collect::<Vec<_>>(), ["Detail", "Status"], "{same}");
+}
