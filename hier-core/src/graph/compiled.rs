@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hier_spec::GraphSpec;
 use hier_spec::trust::GraphTrust;
 
-use super::input::GraphInput;
+use super::input::{DeclaredInput, GraphInput};
 use super::request::{GraphRequest, Invoke, NeedsContext, Streaming};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::Checkpointer;
@@ -28,7 +28,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
     /// The context of a run, which nodes read with [`Run::context`](crate::Run::context).
     type Context: Send + Sync + 'static;
     /// The view that the graph declares as its `input:`. Defaults to [`FullState`](super::FullState).
-    type Input: 'static;
+    type Input: DeclaredInput<Self::State>;
     /// The view that the graph declares as its `output:`. Defaults to the state.
     type Output: GraphOutput<Self::State>;
 

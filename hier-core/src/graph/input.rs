@@ -44,6 +44,17 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
 /// A `#[derive(View)]` type that owns its fields. It can be the input of a graph.
 pub trait OwnedView {}
 
+/// A type that a graph can declare as `input:`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the `input` of a graph over `{S}`",
+    label = "no input of this graph",
+    note = "an input is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
+)]
+pub trait DeclaredInput<S>: 'static {}
+impl<S> DeclaredInput<S> for FullState {}
+#[diagnostic::do_not_recommend]
+impl<S: Values, V: OwnedView + IntoUpdate<S> + 'static> DeclaredInput<S> for V {}
+
 #[diagnostic::do_not_recommend]
 impl<S: Values, V: OwnedView + IntoUpdate<S>> GraphInput<S, V> for V {
     fn into_input(self) -> Input<S> {

@@ -44,7 +44,7 @@ pub use flow::GraphFlow;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};
 #[doc(hidden)]
-pub use input::OwnedView;
+pub use input::{DeclaredInput, OwnedView};
 pub use input::{FullState, GraphInput};
 pub use request::{GraphRequest, Invoke, NeedsContext, ReadyContext, RequestContext, Streaming, WithContext};
 #[doc(hidden)]
