@@ -82,8 +82,7 @@ async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError 
         match renewed {
             Ok(()) => {}
             Err(error @ SaverError::Superseded { .. }) => return error,
-            // The lease is still valid for a while, so the next renewal may succeed. If the lease is lost, the next
-            // commit fails.
+            // The lease is still valid for a while, so the next renewal may succeed. Otherwise the next commit fails.
             Err(error) => {
                 tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease; trying again before the lease expires");
             }

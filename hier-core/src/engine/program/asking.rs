@@ -17,8 +17,7 @@ use crate::question::{Asker, Question, client_call};
 /// Checks an answer. The error describes the mistake.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
-/// A type argument of questions and waits that have not been awaited. It appears in compiler errors where `.await` is
-/// missing.
+/// A type argument of questions and waits without `.await`. It appears in the compiler errors for them.
 #[derive(Debug)]
 pub struct NeedsAwait;
 

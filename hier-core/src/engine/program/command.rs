@@ -249,8 +249,7 @@ impl<S: Values> Command<S> {
     }
 }
 
-/// Returns an answer as JSON. If the answer cannot be serialized, returns a string with the reason, which no question
-/// accepts.
+/// Returns an answer as JSON. If this fails, returns a string with the reason, which no question accepts.
 fn answer_json(answer: &impl Serialize) -> Value {
     codec::to_json(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }

@@ -192,8 +192,7 @@ impl<S: Values, C> Program<S, C> {
         })
     }
 
-    /// Returns the number of a join whose progress was stored under this name. The name may contain earlier names of
-    /// nodes.
+    /// Returns the number of the join that was stored under this name, which may contain earlier names of nodes.
     pub(crate) fn join(&self, stored: &str) -> Option<usize> {
         let names = |node: usize| -> Vec<&str> {
             let current = self.plan.name(node);

@@ -162,8 +162,7 @@ impl Plan {
         }
         let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
         let mut name = format!("join:{}:{}", names.join("+"), self.names[target]);
-        // Two joins may have the same nodes, or nodes with `+` in their names. They must have different names in
-        // checkpoints.
+        // Two joins may have the same nodes, or nodes with `+` in their names, but checkpoints need different names.
         let is_taken = |name: &str| self.joins.iter().any(|join| *join.name == *name);
         if is_taken(&name) {
             let numbered = (2..usize::MAX).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));

@@ -61,8 +61,7 @@ impl StepHome {
         Ok(self.begin(name, Some(arguments)))
     }
 
-    /// Returns the key of a call that the engine makes for itself and that begins now. Its arguments are a text instead
-    /// of a hash.
+    /// Returns the key of a call that the engine makes for itself now. Its arguments are a text, not a hash.
     pub(super) fn begin_own(&self, name: &str, what: &str) -> StepKey {
         self.begin(name, Some(what.to_owned()))
     }

@@ -48,8 +48,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.leave_if_over().await
     }
 
-    /// Adds the checkpoint of START. The checkpoint of the input then refers to it instead of storing the same bytes
-    /// again.
+    /// Adds the checkpoint of START. The checkpoint of the input refers to it, so equal bytes are stored once.
     fn add_start(&mut self, records: &mut Vec<WriteRecord>) -> Result<(), RunError> {
         if let Some(start) = self.checkpoint(Source::Loop)? {
             for input in &mut *records {

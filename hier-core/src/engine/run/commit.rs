@@ -28,8 +28,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     pub(super) async fn store_step(&mut self) -> Result<(), RunError> {
-        // The results of the superstep are stored even if the inbox contains a message that the channel does not
-        // accept.
+        // The results of the superstep are stored even if the channel rejects a message in the inbox.
         let (taken, refused) = match self.drain_inbox().await {
             Ok(taken) => (taken, None),
             Err(error) => (Vec::new(), Some(error)),

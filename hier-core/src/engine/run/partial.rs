@@ -49,8 +49,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         policy.run_elsewhere(&self.task.run.shared.namespace, tasks)
     }
 
-    /// Returns the tasks of a partial superstep that must run. Adds the ends of tasks that wait or have stopped to
-    /// `ends`.
+    /// Returns the tasks of a partial superstep that must run. Adds the tasks that wait or have stopped to `ends`.
     pub(super) fn tasks_of_part(
         &self,
         part: &PartialStep,

@@ -138,7 +138,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         if let (Some(breakpoints), Some(journal)) = (&mut self.breakpoints, &self.journal) {
             breakpoints.armed = paused_at == PausedRun::BetweenSteps && source == Source::Loop;
             // The earlier run paused at no breakpoint, but it may have died before it could stop after this checkpoint.
-            if breakpoints.armed {
+            if breakpoints.armed && !breakpoints.after.is_clear() {
                 let last = journal.last_nodes().await?;
                 breakpoints.running = last.iter().filter_map(|node| self.task.graph.node(node).ok()).collect();
             }

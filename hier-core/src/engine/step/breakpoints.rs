@@ -6,7 +6,7 @@ use crate::error::RunError;
 
 pub(crate) struct Breakpoints {
     before: FixedBitSet,
-    after: FixedBitSet,
+    pub(crate) after: FixedBitSet,
     /// False before the first superstep of a run that continues a thread where it has already stopped.
     pub(crate) armed: bool,
     /// The nodes of the last superstep.

@@ -232,8 +232,7 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Returns the changes since the last checkpoint, together with the waiting input. Returns `None` if changes are
-    /// not tracked.
+    /// Returns the changes since the last checkpoint and the waiting input, or `None` if changes are not tracked.
     pub(crate) fn unstored<'a>(&'a mut self, input: Option<&'a Writes<S>>) -> Option<Unstored<'a, S>> {
         let changes = self.changes.as_mut()?;
         Some(Unstored { input, changes, returned: self.returned.as_mut() })

@@ -52,8 +52,7 @@ pub(crate) async fn check_updates<S: Values, C: GraphContext>(
     check(ThreadReader::of_config(graph, config)?, saver, config, supersteps).await
 }
 
-/// Refuses updates that cannot be applied. Checks the first superstep completely, and only the names in later
-/// supersteps.
+/// Refuses updates that cannot be applied. In later supersteps than the first, checks only the names.
 pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
