@@ -181,7 +181,6 @@ programs! {
     state_derives_both: "state_derives/ok_both.rs",
     state_derives_channel_type: "state_derives/ok_channel_type.rs",
     state_flatten_chain: "state_flatten/ok_chain.rs",
-    state_generic_associated: "state_generic/ok_associated.rs",
     state_generic_types: "state_generic/ok_types.rs",
     state_keys_setters: "state_keys/ok_setters.rs",
     state_keys_spelt: "state_keys/ok_spelt.rs",

@@ -10,8 +10,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::visit::{self, Visit};
-use syn::{GenericParam, Generics, Type, TypeParam, TypePath, WherePredicate, parse_quote};
+use syn::{GenericParam, Generics, parse_quote};
 
 use super::model::{ChannelModel, Flattened, StateModel, may_be_alias, mentions};
 
@@ -123,15 +122,7 @@ fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
     let types = model.channels.iter().filter(|channel| !mentions(&channel.ty, ident)).map(|channel| {
         let (ty, check) = (&channel.ty, if channel.is_persisted() { "channel_type" } else { "untracked_type" });
         let check = Ident::new(check, Span::call_site());
-        // Without the alias, the compiler would suggest a type parameter for an unknown type, in a second error.
-        let alias = matches!(ty, Type::Path(path) if path.path.get_ident().is_some() && path.qself.is_none());
-        match alias.then(|| Ident::new("__Channel", ty.span())) {
-            Some(alias) => {
-                let declared = Ident::new("__Channel", Span::call_site());
-                quote!({ type #declared = #ty; #hier::#check::<#alias>(); })
-            }
-            None => quote!(#hier::#check::<#ty>();),
-        }
+        quote!(#hier::#check::<#ty>();)
     });
     let flattened = model
         .flattened
@@ -162,13 +153,11 @@ fn unmanaged(model: &StateModel) -> TokenStream {
         let message = format!(
             "the type of `{field}` is an alias of `RemainingSteps` or `IsLastStep`, which the macro knows by name only: write that name"
         );
-        let check = quote_spanned!(ty.span()=> ::core::assert!(!__hier::ManagedType::<#ty>::IS_MANAGED, #message););
-        // The span of the type would make the compiler suggest a type parameter for an unknown type.
-        quote! {
+        quote_spanned! {ty.span()=>
             const _: () = {
                 #[allow(unused_imports)]
                 use __hier::Unmanaged as _;
-                #check
+                ::core::assert!(!__hier::ManagedType::<#ty>::IS_MANAGED, #message);
             };
         }
     });
@@ -181,22 +170,12 @@ fn has_free_parameters(generics: &Generics) -> bool {
     generics.params.iter().all(free) && generics.where_clause.is_none()
 }
 
-/// Adds the bounds of a state to the type parameters and to the associated types of parameters, and removes defaults.
+/// Adds the bounds of a state to the type parameters and removes defaults.
 ///
 /// A parameter that only untracked channels use need not be persistable.
 fn bounded(model: &StateModel) -> Generics {
     let hier = &model.hier;
     let mut generics = model.generics.clone();
-    let (persisted, carried): (Vec<_>, Vec<_>) = model.channels.iter().partition(|channel| channel.is_persisted());
-    let projections = |channels: Vec<&ChannelModel>| -> Vec<TypePath> {
-        channels.iter().flat_map(|channel| projections(&channel.ty, &model.generics)).collect()
-    };
-    let (persisted, carried) = (projections(persisted), projections(carried));
-    if !persisted.is_empty() || !carried.is_empty() {
-        let predicates = &mut generics.make_where_clause().predicates;
-        predicates.extend(persisted.iter().map(|ty| -> WherePredicate { parse_quote!(#ty: #hier::Parameter) }));
-        predicates.extend(carried.iter().map(|ty| -> WherePredicate { parse_quote!(#ty: #hier::Carried) }));
-    }
     generics.params = generics
         .params
         .into_iter()
@@ -219,26 +198,6 @@ fn bounded(model: &StateModel) -> Generics {
         })
         .collect();
     generics
-}
-
-/// Returns the associated types of type parameters that a type mentions, such as `T::Item` and `<T as Trait>::Item`.
-fn projections(ty: &Type, generics: &Generics) -> Vec<TypePath> {
-    struct Projections<'a>(&'a Generics, Vec<TypePath>);
-    impl<'ast> Visit<'ast> for Projections<'_> {
-        fn visit_type_path(&mut self, path: &'ast TypePath) {
-            let is_of = |param: &TypeParam| match &path.qself {
-                Some(of) => mentions(&of.ty, &param.ident),
-                None => path.path.segments.len() > 1 && path.path.segments[0].ident == param.ident,
-            };
-            if self.0.type_params().any(is_of) && !self.1.contains(path) {
-                self.1.push(path.clone());
-            }
-            visit::visit_type_path(self, path);
-        }
-    }
-    let mut found = Projections(generics, Vec::new());
-    found.visit_type(ty);
-    found.1
 }
 
 impl Flattened {
