@@ -37,10 +37,10 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   Otherwise the request fails with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
 ///
 /// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of the agent and all of its subagents
-/// together. If subagents run in parallel in one process, the layer adds up their use while they run. A call in
-/// progress counts, so calls that run at the same time cannot exceed `model_calls` or `tool_calls` together. If the
-/// process restarts, the layer adds the earlier counts of a running subagent only when the subagent ends. To divide a
-/// limit among agents, use [`Budget`](crate::Budget).
+/// together. If subagents run in parallel in one process, the layer adds up their model calls, tokens and cost while
+/// they run. It adds the tool calls of a subagent only when the subagent ends. If the process restarts, the layer also
+/// adds the earlier counts of a running subagent only when the subagent ends. To divide a limit among agents, use
+/// [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {
@@ -213,26 +213,24 @@ where
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError> {
         let Some(most) = self.tool_calls else { return Ok(Verdict::Allow) };
         let count = LayerCount::new(site, TOOL_CALLS);
-        let earlier = if site.is_stored { earlier(site.state.part(), call) } else { 0 };
-        if count.stored.saturating_add(earlier).max(count.get()) < most {
+        let used =
+            if site.is_stored { count.stored.saturating_add(earlier(site.state.part(), call)) } else { count.get() };
+        if used < most {
             return Ok(Verdict::Allow);
         }
-        Ok(Verdict::Deny(tool_limit(most)))
+        Ok(Verdict::Deny(format!("not called: the limit of {most} tool calls is reached. Answer with what you have")))
     }
 
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
-        let Some(most) = self.tool_calls else { return next.call(call).await };
-        let count = LayerCount::new(call.site(), TOOL_CALLS);
-        // A parallel agent may have used the last call since the check.
-        let Some(reserved) = count.reserve(most) else { return Ok(ToolReply::invalid(tool_limit(most))) };
+        let site = call.site();
         let reply = next.call(call).await?;
-        reserved.settle(1);
+        if self.tool_calls.is_none() {
+            return Ok(reply);
+        }
+        let count = LayerCount::new(site, TOOL_CALLS);
+        count.add(1);
         Ok(reply.write(count.write(1)))
     }
-}
-
-fn tool_limit(most: u64) -> String {
-    format!("not called: the limit of {most} tool calls is reached. Answer with what you have")
 }
 
 /// Returns the answers that a reply has cost. An answer that a layer gave in place of the model counts, too.

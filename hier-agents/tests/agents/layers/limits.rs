@@ -1,23 +1,14 @@
 //! Limits of a run.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use hier_agents::layer::{
-    CallSite, Inherited, Layer, Limit, ModelCall, ModelReply, NextModel, NextTool, ToolReply, ToolUse, Verdict,
-};
+use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
-use hier_agents::{
-    AgentBuilder, AgentEnd, AgentLimit, Approval, BaseStateUpdate, Body, ChatResponse, Subagent, SubagentPolicy, Usage,
-};
+use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, ChatResponse, Subagent, SubagentPolicy, Usage};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::Retry;
-use hier_core::message::ToolCall;
-use hier_core::state::{Values, wants_tools};
+use hier_core::state::Values;
 use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
-use tokio::sync::Barrier;
 
 use super::{Moody, Try};
 use crate::support::{call, calls, finish, report};
@@ -229,60 +220,4 @@ async fn subagent_calls_do_not_count_as_tool_calls() {
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..3], ["a", "order 1", "b"]);
     assert!(texts[3].contains("the limit of 1 tool calls"), "{texts:?}");
-}
-
-/// Lets two tool calls pass its check only together, and counts the calls that reach their tools.
-#[derive(Clone)]
-struct Together {
-    checked: Arc<Barrier>,
-    made: Arc<AtomicUsize>,
-}
-
-#[async_trait]
-impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Together {
-    async fn check(&self, _: &ToolCall, _: CallSite<'_, S, C>) -> Result<Verdict> {
-        self.checked.wait().await;
-        Ok(Verdict::Allow)
-    }
-
-    async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>> {
-        self.made.fetch_add(1, Ordering::Relaxed);
-        next.call(call).await
-    }
-}
-
-graph! {
-    Looks<BaseState, BaseContext> = Graph {
-        nodes: [think, act = tools![lookup]],
-        edges: [START >> think >> if wants_tools { act } else { END }, act >> END],
-    }
-}
-
-async fn think(state: &BaseState, run: &Run<BaseContext>) -> Result<BaseStateUpdate> {
-    let answer = run.model()?.ask(&state.messages).tools(tools![lookup]).await?;
-    Ok(BaseState::update().messages(answer.message))
-}
-
-/// Two subagents make a call at the same time, when one call is left.
-#[tokio::test]
-async fn parallel_tool_calls_do_not_exceed_an_inherited_limit() {
-    let clerk = AgentBuilder::<BaseState>::new("clerk").tool(lookup::TOOL).compile().unwrap();
-    for (name, subagent) in [("clerk", Subagent::new(&clerk)), ("looks", Subagent::new(&Looks::compile()))] {
-        let together = Together { checked: Arc::new(Barrier::new(2)), made: Arc::default() };
-        let desk = AgentBuilder::<BaseState>::new("desk").subagent(subagent.policy(SubagentPolicy::new()));
-        let desk = desk.parallel_subagents(true).layer(Inherited::new(Limit::new().tool_calls(1)));
-        let desk = desk.layer(Inherited::new(together.clone())).compile().unwrap();
-        let model = ScriptedModel::reacting(move |request| {
-            let is_desk = request.tools.iter().all(|tool| tool.name != "lookup");
-            let has_results = request.messages.iter().any(|message| message.tool_call_id().is_some());
-            match (is_desk, has_results) {
-                (true, false) => calls([(name, json!({"task": "a"})), (name, json!({"task": "b"}))]),
-                (false, false) => look(1),
-                (_, true) => Message::assistant("done"),
-            }
-        });
-        let out = desk.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-        assert_eq!(out.ending(), Some(&AgentEnd::Text), "{name}");
-        assert_eq!(together.made.load(Ordering::Relaxed), 1, "{name}");
-    }
 }
