@@ -104,7 +104,7 @@ async fn studio_receives_the_end_of_a_handler_once() {
         [
             (risky.clone(), Value::Null, true),
             (risky.clone(), json!("too risky"), false),
-            (risky.clone(), Value::Null, false)
+            (handler.clone(), Value::Null, false)
         ]
     );
     assert_eq!(asked[2]["interrupts"][0]["value"], "what now?");

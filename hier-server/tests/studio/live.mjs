@@ -32,7 +32,7 @@ test("a handler ends after its failed node", () => {
 });
 
 test("a handler asks, and ends in the next run", () => {
-  const asks = ended("risky", 1, { interrupts: [{ id: "q", value: "what now?" }] });
+  const asks = ended(HANDLER, 1, { interrupts: [{ id: "q", value: "what now?" }] });
   const asked = [started("risky", 1), failed("risky", 1), asks];
   assert.deepEqual(live(...asked), { running: 0, count: 1, failed: false, asking: true });
   assert.deepEqual(live(started("risky", 1), ended(HANDLER, 1)), { running: 0, count: 1, failed: false, asking: false });

@@ -29,7 +29,7 @@ mod number {
 fn review<Q: DeclaredQuestion<Answer: Debug>>(question: fn() -> Q) -> hier_core::graph::CompiledGraph<Empty> {
     let sign = NodeDef::task(move |task: Task<Empty>| async move {
         let answer = Ask::<Q>::of_task(&task).ask(question()).await?;
-        hier_core::Result::Ok(Empty::logged(&format!("{answer:?}")))
+        Ok::<_, NodeError>(Empty::logged(&format!("{answer:?}")))
     });
     compile(Builder::new("review").asks::<Q>().node("sign", sign).edge(START, "sign").edge("sign", END))
 }
