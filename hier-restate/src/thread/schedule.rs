@@ -43,13 +43,15 @@ impl ThreadObject<'_, '_> {
     }
 
     /// Schedules a wake-up for the time at which the thread is due. Does nothing while a run is active. If the time is
-    /// unknown, keeps the scheduled wake-up or schedules one in a minute.
+    /// unknown, keeps the scheduled wake-up or schedules one in a minute. A wake-up that is overdue may have been
+    /// cancelled by an operator, so it is scheduled again.
     pub(super) fn schedule_wake(&mut self, due: DueTime, now: u64) {
         let due = match due {
             DueTime::Known(due) => due,
             DueTime::Unknown => Some(self.meta.wake.unwrap_or(now.saturating_add(AGAIN))),
         };
-        if self.meta.run.is_some() || due == self.meta.wake {
+        let is_scheduled = due == self.meta.wake && due.is_none_or(|due| due > now);
+        if self.meta.run.is_some() || is_scheduled {
             return;
         }
         self.meta.wake = due;

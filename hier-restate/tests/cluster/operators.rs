@@ -150,6 +150,44 @@ async fn rest(run: &Run<Arc<Door>>) -> hier_core::Result<DeskUpdate> {
     Ok(Desk::update().steps(1))
 }
 
+graph! {
+    SleepsLong<Desk, Arc<Door>> = Graph {
+        nodes: [rest_long],
+        edges: [START >> rest_long >> END],
+    }
+}
+
+async fn rest_long(run: &Run<Arc<Door>>) -> hier_core::Result<DeskUpdate> {
+    run.sleep(Duration::from_secs(2)).await?;
+    run.context().pass().await;
+    Ok(Desk::update().steps(1))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn thread_whose_scheduled_wake_up_was_cancelled_is_woken_after_the_next_message() {
+    let (name, door) = (format!("sleeps-{}", Uuid::new_v4().simple()), Arc::new(Door::default()));
+    let context = door.clone();
+    let graph = serve_as(&name, |endpoint| endpoint.graph(&name, SleepsLong::compile(), context)).await;
+    let config = Config::new().thread("t").sleep_in_place(Duration::ZERO);
+    let end = graph.invoke(DynInput::New(json!({}))).config(config).await.unwrap();
+    assert!(!end.is_finished());
+    for invocation in invocations(&name).await {
+        stop(&invocation, "cancel").await;
+    }
+    let signals = async {
+        loop {
+            graph.signal("t", "other", &json!(null), None).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = door.wait_for(1) => {}
+        () = signals => {}
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the thread does not wake up"),
+    }
+    door.admit(1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn thread_whose_wake_up_was_cancelled_is_woken_again() {
