@@ -4,17 +4,20 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::RunError;
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, TaskWrites, WhenRunning};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, ListQuery, PendingWrite, SaverError, TaskWrites, WhenRunning, codec, slot,
+};
 use hier_core::drive::{self, Settings};
 use hier_core::graph::{DynGraph, DynInput};
+use hier_core::{Question, RunError};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::error::RunFailure;
 use crate::host::Host;
 use crate::slice::Slice;
 use crate::wire::UpdateState;
-use crate::work::{ClaimedThread, SliceWork, WorkEnd, millis};
+use crate::work::{EarlierThread, SliceWork, WorkEnd, holder_of, millis};
 
 /// The part of a first slice that earlier attempts have stored.
 enum StoredPart {
@@ -26,39 +29,36 @@ enum StoredPart {
 }
 
 impl Host {
-    /// Claims the thread as its settings demand, and returns its newest checkpoint. The attempts of the work then take
-    /// over the thread from each other. Returns an error if Restate should repeat the claim.
-    pub(crate) async fn claim(
+    /// Returns the thread before a run or an update. Returns an error if Restate should repeat the call.
+    pub(crate) async fn find(
         &self,
         graph: &dyn DynGraph,
         saver: &dyn Checkpointer,
-        settings: &Settings,
-        unless_said: WhenRunning,
+        thread: &str,
     ) -> Result<WorkEnd, SaverError> {
-        let when_running = settings.when_running.unwrap_or(unless_said);
-        match under_lease(saver, settings, when_running, newest(saver, &settings.thread)).await {
-            Ok(claimed) => Ok(WorkEnd::Claimed(claimed)),
-            Err(error) => {
-                let error = RunError::Saver { graph: graph.spec().name.to_string(), error };
-                Ok(WorkEnd::Run(Err(self.refused(&error)?)))
-            }
-        }
+        Ok(match newest(saver, thread).await {
+            Ok(found) => WorkEnd::Found(found),
+            Err(error) => WorkEnd::Run(Err(self.refused_by_saver(graph, error)?)),
+        })
     }
 
     /// Prepares the first slice of a run. If an earlier attempt has stored the input, the slice continues from there.
+    /// Other runs on the thread are not ended, because the engine has not checked the input yet.
     pub(crate) async fn begin_slice(
         &self,
         graph: &dyn DynGraph,
         saver: &dyn Checkpointer,
         work: &mut SliceWork,
-    ) -> Result<Slice, SaverError> {
-        let SliceWork { input, piece, claimed, .. } = work;
+    ) -> Result<Result<Slice, RunFailure>, SaverError> {
+        let SliceWork { input, piece, before, .. } = work;
         let slice = Slice::first();
-        // An invalid input must not take over the thread.
-        let Some(before) = claimed.filter(|_| graph.check(input).is_ok()) else { return Ok(slice) };
+        let Some(before) = before.filter(|_| graph.check(input).is_ok()) else { return Ok(Ok(slice)) };
+        let now = match newest_after_attempts(saver, &piece.settings.thread, piece.run).await {
+            Ok(now) => now,
+            Err(error) => return Ok(Err(self.refused_by_saver(graph, error)?)),
+        };
         let own = Slice::first().stopped_clock(Duration::from_millis(piece.clock), piece.run);
-        let now = under_lease(saver, &piece.settings, WhenRunning::TakeOver, newest(saver, &piece.settings.thread));
-        Ok(match StoredPart::between(&before, &now.await?, &own, input) {
+        Ok(Ok(match StoredPart::between(&before, &now, &own, input) {
             StoredPart::Nothing => slice,
             StoredPart::Command => {
                 (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
@@ -68,7 +68,7 @@ impl Host {
                 (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
                 Slice::repeated(count)
             }
-        })
+        }))
     }
 
     /// Applies the supersteps of an update that no earlier attempt has stored.
@@ -77,14 +77,16 @@ impl Host {
         graph: &dyn DynGraph,
         saver: Arc<dyn Checkpointer>,
         update: UpdateState,
-        claimed: Option<(ClaimedThread, Uuid)>,
+        before: Option<(EarlierThread, Uuid)>,
     ) -> Result<WorkEnd, SaverError> {
         let UpdateState { mut settings, mut supersteps } = update;
         let mut policy = None;
-        if let Some((claimed, id)) = claimed {
-            let slice = Slice::first().stopped_clock(Duration::from_millis(claimed.now), id);
-            let stored = stored_supersteps(&*saver, &settings, &slice, supersteps.len());
-            let stored = under_lease(&*saver, &settings, WhenRunning::TakeOver, stored).await?;
+        if let Some((before, id)) = before {
+            let slice = Slice::first().stopped_clock(Duration::from_millis(before.now), id);
+            let stored = match stored_supersteps(&*saver, &settings, &slice, id, supersteps.len()).await {
+                Ok(stored) => stored,
+                Err(error) => return Ok(WorkEnd::Updated(Err(self.refused_by_saver(graph, error)?))),
+            };
             supersteps.drain(..stored.len());
             if let Some(newest) = stored.first() {
                 if supersteps.is_empty() {
@@ -92,22 +94,28 @@ impl Host {
                 }
                 settings.checkpoint = Some(*newest);
             }
-            policy = Some(Arc::new(slice));
+            policy = Some((Arc::new(slice), id));
         }
-        let mut config = settings.config();
-        if let Some(policy) = policy {
-            config = drive::with_policy(config, policy).when_running(WhenRunning::TakeOver);
+        let (mut config, mut holder) = (settings.config(), None);
+        if let Some((slice, id)) = policy {
+            let when_running = settings.when_running.unwrap_or(WhenRunning::Reject);
+            config = drive::with_policy(config, slice).when_running(when_running).holder(holder_of(id));
+            holder = Some(id);
         }
         let updated = graph.update_state(saver, config, supersteps).await;
         Ok(WorkEnd::Updated(match updated {
             Ok(config) => Ok((config.checkpoint_namespace().to_owned(), config.checkpoint_id())),
-            Err(error) => Err(self.refused(&error)?),
+            Err(error) => Err(self.refused(&error, holder)?),
         }))
+    }
+
+    fn refused_by_saver(&self, graph: &dyn DynGraph, error: SaverError) -> Result<RunFailure, SaverError> {
+        self.refused(&RunError::Saver { graph: graph.spec().name.to_string(), error }, None)
     }
 }
 
 impl StoredPart {
-    fn between(before: &ClaimedThread, now: &ClaimedThread, own: &Slice, input: &DynInput) -> Self {
+    fn between(before: &EarlierThread, now: &EarlierThread, own: &Slice, input: &DynInput) -> Self {
         if now.checkpoint != before.checkpoint {
             let is_own = now.checkpoint.is_some_and(|id| own.has_made("", id));
             // A run that begins at an older checkpoint may make a checkpoint with a smaller number.
@@ -118,51 +126,75 @@ impl StoredPart {
     }
 }
 
-/// Reads a thread while no attempt of its work can change it.
-async fn under_lease<T>(
-    saver: &dyn Checkpointer,
-    settings: &Settings,
-    when_running: WhenRunning,
-    read: impl Future<Output = Result<T, SaverError>>,
-) -> Result<T, SaverError> {
-    let claim = Claim { when_running, time_to_live: settings.time_to_live, ..Claim::default() };
-    let lease = saver.acquire(&settings.thread, claim).await?;
-    let read = read.await;
+/// Ends an earlier attempt of this run or update that still holds the thread. Does not end other runs.
+async fn end_attempts(saver: &dyn Checkpointer, thread: &str, work: Uuid) -> Result<(), SaverError> {
+    let (holder, when_running) = (holder_of(work), WhenRunning::Reject);
+    let claim = Claim { holder, when_running, keeps_time_to_live: true, ..Claim::default() };
+    let lease = match saver.acquire(thread, claim.clone()).await {
+        Err(SaverError::Busy { holder, .. }) if holder == claim.holder => {
+            saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..claim }).await?
+        }
+        // The other run ended earlier attempts when it claimed the thread.
+        Err(SaverError::Busy { .. }) => return Ok(()),
+        claimed => claimed?,
+    };
     if let Err(error) = saver.release(&lease).await {
-        tracing::debug!(thread = settings.thread, %error, "cannot release the lease of a thread");
+        tracing::debug!(thread, %error, "cannot release the lease of a thread");
     }
-    read
+    Ok(())
 }
 
-async fn newest(saver: &dyn Checkpointer, thread: &str) -> Result<ClaimedThread, SaverError> {
+async fn newest_after_attempts(saver: &dyn Checkpointer, thread: &str, run: Uuid) -> Result<EarlierThread, SaverError> {
+    end_attempts(saver, thread, run).await?;
+    newest(saver, thread).await
+}
+
+async fn newest(saver: &dyn Checkpointer, thread: &str) -> Result<EarlierThread, SaverError> {
     let now = millis(SystemTime::now());
     let Some(saved) = saver.get(thread, "", None).await? else {
-        return Ok(ClaimedThread { checkpoint: None, step: -2, writes: 0, now });
+        return Ok(EarlierThread { checkpoint: None, step: -2, writes: 0, now });
     };
     let (checkpoint, step) = (Some(saved.checkpoint.id), saved.checkpoint.step);
-    Ok(ClaimedThread { checkpoint, step, writes: hash_of(&saved.writes), now })
+    Ok(EarlierThread { checkpoint, step, writes: hash_of(&saved.writes), now })
 }
 
+/// Returns a hash of the writes of clients: commands, and answers to questions of persons. It does not depend on the
+/// results of tasks, timers and signals, which a sweeper may store at the same time.
 fn hash_of(writes: &[TaskWrites]) -> u64 {
     let mut hash = Xxh3::new();
     for TaskWrites { task, writes, .. } in writes {
-        hash.update(task.as_bytes());
-        for write in writes {
-            hash.update(&write.slot.to_le_bytes());
-            hash.update(&write.value.len().to_le_bytes());
-            hash.update(&write.value);
+        if task.is_nil() {
+            writes.iter().filter(|write| write.slot != slot::ATTEMPTS).for_each(|write| add(&mut hash, write));
+            continue;
+        }
+        for write in writes.iter().filter(|write| write.slot == slot::INTERRUPT) {
+            match codec::decode::<Vec<Question>>(&write.value) {
+                Ok(questions) => {
+                    let answered = questions.iter().filter(|question| question.answered && question.kind.is_person());
+                    answered.for_each(|question| hash.update(question.id.as_bytes()));
+                }
+                Err(_) => add(&mut hash, write),
+            }
         }
     }
     hash.digest()
 }
 
-/// Returns the ids of the newest checkpoints of the thread that an update has made, newest first.
+fn add(hash: &mut Xxh3, write: &PendingWrite) {
+    hash.update(&write.slot.to_le_bytes());
+    hash.update(&write.value.len().to_le_bytes());
+    hash.update(&write.value);
+}
+
+/// Ends earlier attempts of an update, and returns the ids of the checkpoints that they have made, newest first.
 async fn stored_supersteps(
     saver: &dyn Checkpointer,
     settings: &Settings,
     update: &Slice,
+    id: Uuid,
     limit: usize,
 ) -> Result<Vec<Uuid>, SaverError> {
+    end_attempts(saver, &settings.thread, id).await?;
     let query = ListQuery {
         namespace: Some(settings.namespace.clone()),
         limit: Some(limit),

@@ -11,6 +11,7 @@ use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use uuid::Uuid;
 
 use crate::cache::ThreadCache;
 use crate::error::RunFailure;
@@ -18,7 +19,7 @@ use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
-use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, millis};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, holder_of, millis};
 
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
@@ -166,9 +167,7 @@ impl Host {
     ) -> Result<WorkResult, SaverError> {
         let mut done = WorkResult::new(WorkEnd::Nothing);
         match work {
-            ThreadWork::Claim(settings, unless_said) => {
-                done.end = self.claim(graph, &*saver, &settings, unless_said).await?;
-            }
+            ThreadWork::Find => done.end = self.find(graph, &*saver, &at.thread).await?,
             ThreadWork::Slice(slice) => done = self.slice(graph, at, saver, slice).await?,
             ThreadWork::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
@@ -176,7 +175,7 @@ impl Host {
                     done = self.slice(graph, at, saver, SliceWork::later(piece, None)).await?;
                 }
             }
-            ThreadWork::Update(update, claimed) => done.end = self.update(graph, saver, update, claimed).await?,
+            ThreadWork::Update(update, before) => done.end = self.update(graph, saver, update, before).await?,
             ThreadWork::Look => {}
             ThreadWork::Post(letter) => {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
@@ -201,12 +200,18 @@ impl Host {
         }
     }
 
-    /// Returns the failure for the client. Returns an error instead if Restate should repeat the work.
-    pub(crate) fn refused(&self, error: &RunError) -> Result<RunFailure, SaverError> {
+    /// Returns the failure for the client. Returns an error instead if Restate should repeat the work. `work` is the id
+    /// of the run or update, if the work has claimed the thread.
+    pub(crate) fn refused(&self, error: &RunError, work: Option<Uuid>) -> Result<RunFailure, SaverError> {
+        let is_own = |holder: &String| work.is_some_and(|work| *holder == holder_of(work));
+        let repeats = |cause: &SaverError| match cause {
+            SaverError::Database { .. } | SaverError::Superseded { .. } => true,
+            // An earlier attempt holds the thread.
+            SaverError::Busy { holder, .. } => is_own(holder),
+            _ => false,
+        };
         match error.root() {
-            RunError::Saver {
-                error: cause @ (SaverError::Database { .. } | SaverError::Superseded { .. }), ..
-            } if self.saver.is_some() => Err(cause.clone()),
+            RunError::Saver { error: cause, .. } if self.saver.is_some() && repeats(cause) => Err(cause.clone()),
             _ => Ok(self.failure(error)),
         }
     }
@@ -220,7 +225,10 @@ impl Host {
     ) -> Result<WorkResult, SaverError> {
         let is_first = work.is_first();
         let slice = match &self.saver {
-            Some(_) if is_first => self.begin_slice(graph, &*saver, &mut work).await?,
+            Some(_) if is_first => match self.begin_slice(graph, &*saver, &mut work).await? {
+                Ok(slice) => slice,
+                Err(failure) => return Ok(WorkResult::failed(failure)),
+            },
             _ if is_first => Slice::first(),
             _ => Slice::later(work.piece.progress.clone()),
         };
@@ -239,7 +247,8 @@ impl Host {
         }
         let mut config = drive::with_policy(settings.config(), slice.clone());
         if self.saver.is_some() {
-            config = config.when_running(WhenRunning::TakeOver);
+            let when_running = settings.when_running.filter(|_| is_first).unwrap_or(WhenRunning::TakeOver);
+            config = config.when_running(when_running).holder(holder_of(piece.run));
         }
         let mut run = DynRun::new(input, config);
         run.saver = Some(saver);
@@ -265,13 +274,13 @@ impl Host {
             (Some(SliceEnd::Stored), Ok(Outcome::Stopped(_))) => WorkEnd::Stored,
             (Some(SliceEnd::Remote(remote)), Ok(Outcome::Stopped(_))) => WorkEnd::Remote(None, remote),
             (cut, ended) if matches!(part, Some(PartialStep::Task { .. })) => WorkEnd::Task(match (cut, ended) {
-                (_, Err(error)) => Err(self.refused(&error)?),
+                (_, Err(error)) => Err(self.refused(&error, Some(piece.run))?),
                 (_, Ok(Outcome::Interrupted(_))) => Ok(TaskEnd::Asked),
                 (None, Ok(Outcome::Stopped(_))) => Ok(TaskEnd::Stopped),
                 (_, Ok(_)) => Ok(TaskEnd::Done),
             }),
             (_, Ok(outcome)) => WorkEnd::Run(Ok(outcome)),
-            (_, Err(error)) => WorkEnd::Run(Err(self.refused(&error)?)),
+            (_, Err(error)) => WorkEnd::Run(Err(self.refused(&error, Some(piece.run))?)),
         };
         Ok(done)
     }
@@ -365,7 +374,7 @@ impl Host {
         };
         Ok(match found {
             Ok(found) => Ok(found),
-            Err(error) => Err(self.refused(&error)?),
+            Err(error) => Err(self.refused(&error, None)?),
         })
     }
 }

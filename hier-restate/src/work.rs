@@ -2,8 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{PartialStep, Settings};
+use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -14,13 +13,14 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 
 #[derive(Clone, Debug)]
 pub(crate) enum ThreadWork {
-    /// Claims the thread in a database for a run or an update.
-    Claim(Settings, WhenRunning),
+    /// Reads the thread in a database before a run or an update.
+    Find,
     Slice(SliceWork),
     /// The first slice of a run that the due time of the thread starts.
     Wake(SliceContext),
-    /// For a thread in a database, the [`ClaimedThread`] contains the result of the claim, and the id identifies the update.
-    Update(UpdateState, Option<(ClaimedThread, Uuid)>),
+    /// For a thread in a database, the [`EarlierThread`] contains the thread before the update, and the id identifies
+    /// the update.
+    Update(UpdateState, Option<(EarlierThread, Uuid)>),
     Post(hier_core::checkpoint::InboxMessage),
     /// A check of the time at which the thread is due.
     Look,
@@ -32,12 +32,12 @@ pub(crate) struct SliceWork {
     pub(crate) piece: SliceContext,
     pub(crate) part: Option<PartialStep>,
     /// The thread before the first slice of a run, if the thread is in a database.
-    pub(crate) claimed: Option<ClaimedThread>,
+    pub(crate) before: Option<EarlierThread>,
 }
 
 impl SliceWork {
     pub(crate) fn later(piece: SliceContext, part: Option<PartialStep>) -> Self {
-        Self { input: DynInput::Continue, piece, part, claimed: None }
+        Self { input: DynInput::Continue, piece, part, before: None }
     }
 
     pub(crate) fn is_first(&self) -> bool {
@@ -45,15 +45,15 @@ impl SliceWork {
     }
 }
 
-/// The newest checkpoint of a thread in a database when a run or an update claimed the thread.
+/// The newest checkpoint of a thread in a database before a run or an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ClaimedThread {
+pub(crate) struct EarlierThread {
     pub(crate) checkpoint: Option<Uuid>,
     /// The number of the checkpoint's superstep. It is -2 for a thread without checkpoints, whose input is superstep -1.
     pub(crate) step: i64,
-    /// A hash of the writes after the checkpoint.
+    /// A hash of the writes of clients after the checkpoint.
     pub(crate) writes: u64,
-    /// The time of the claim, in milliseconds since 1970.
+    /// The time at which the thread was read, in milliseconds since 1970.
     pub(crate) now: u64,
 }
 
@@ -108,7 +108,7 @@ pub(crate) enum WorkEnd {
     /// True if the message was new.
     Posted(Result<bool, RunFailure>),
     Nothing,
-    Claimed(ClaimedThread),
+    Found(EarlierThread),
 }
 
 impl WorkResult {
@@ -137,6 +137,11 @@ impl TaskDone {
     pub(crate) fn new(entries: Vec<EncodedEntries>, end: Result<TaskEnd, RunFailure>) -> Self {
         Self { entries, end }
     }
+}
+
+/// Returns the name under which all attempts of a run or an update hold its thread.
+pub(crate) fn holder_of(work: Uuid) -> String {
+    format!("run {work} on a cluster")
 }
 
 /// Returns a time in milliseconds since 1970.

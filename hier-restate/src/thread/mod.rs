@@ -7,7 +7,7 @@ mod schedule;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::checkpoint::WhenRunning;
-use hier_core::drive::{PartialStep, Settings};
+use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
@@ -22,7 +22,7 @@ use crate::wire::{
     Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, SliceContext, TaskCall, TaskDone, TaskEnd,
     ThreadVersion, task_service,
 };
-use crate::work::{ClaimedThread, DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
+use crate::work::{DueTime, EarlierThread, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
 
 /// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
@@ -159,8 +159,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     }
 
     async fn first_slice(&mut self, input: DynInput, piece: SliceContext) -> Result<(), TerminalError> {
-        match self.claim(&piece.settings, WhenRunning::TakeOver).await? {
-            Ok(claimed) => self.slice(SliceWork { input, piece, part: None, claimed }).await,
+        match self.find().await? {
+            Ok(before) => self.slice(SliceWork { input, piece, part: None, before }).await,
             Err(failure) => {
                 self.end(Err(failure), DueTime::Known(None), piece.clock);
                 Ok(())
@@ -168,20 +168,15 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }
     }
 
-    /// Claims a thread in a database. Returns `None` if Restate stores the thread.
-    async fn claim(
-        &mut self,
-        settings: &Settings,
-        unless_said: WhenRunning,
-    ) -> Result<Result<Option<ClaimedThread>, RunFailure>, TerminalError> {
+    /// Reads a thread in a database. Returns `None` if Restate stores the thread.
+    async fn find(&mut self) -> Result<Result<Option<EarlierThread>, RunFailure>, TerminalError> {
         if self.host.saver.is_none() {
             return Ok(Ok(None));
         }
-        let done = self.work(ThreadWork::Claim(settings.clone(), unless_said)).await?;
-        Ok(match done.end {
-            WorkEnd::Claimed(claimed) => Ok(Some(claimed)),
+        Ok(match self.work(ThreadWork::Find).await?.end {
+            WorkEnd::Found(before) => Ok(Some(before)),
             WorkEnd::Run(Err(failure)) => Err(failure),
-            other => Err(RunFailure::new("RunError", format!("unexpected end of a claim: {other:?}"))),
+            other => Err(RunFailure::new("RunError", format!("unexpected end of a read: {other:?}"))),
         })
     }
 

@@ -8,11 +8,12 @@ use super::{ThreadObject, Updated};
 use crate::error::RunFailure;
 use crate::stored::ActiveRun;
 use crate::wire::{Packed, Post, UpdateState};
-use crate::work::{ThreadWork, WorkEnd};
+use crate::work::{DueTime, ThreadWork, WorkEnd};
 
 impl ThreadObject<'_, '_> {
     pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
-        if let Some(going) = self.meta.run.take() {
+        let ended = self.meta.run.take();
+        if let Some(going) = &ended {
             if update.settings.when_running != Some(WhenRunning::TakeOver) {
                 let reason = format!(
                     "thread `{}` has an active run: wait for the end of the run, or cancel the run",
@@ -21,20 +22,24 @@ impl ThreadObject<'_, '_> {
                 return Ok(Packed(Err(RunFailure::new("Busy", reason))));
             }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
-            self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
+            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
         }
         let updated = self.apply(update).await;
+        if let (Err(_), Some(ended)) = (&updated, &ended) {
+            // Wake-ups during the run were deferred to its end.
+            self.schedule_wake(DueTime::Unknown, ended.clock);
+        }
         // A run that was taken over is no longer active, even if the update fails.
         self.store();
         updated.map(Packed)
     }
 
     async fn apply(&mut self, update: UpdateState) -> Result<Updated, TerminalError> {
-        let claimed = match self.claim(&update.settings, WhenRunning::Reject).await? {
-            Ok(claimed) => claimed.map(|claimed| (claimed, Uuid::from_u64_pair(self.ctx.random_seed(), 2))),
+        let before = match self.find().await? {
+            Ok(before) => before.map(|before| (before, Uuid::from_u64_pair(self.ctx.random_seed(), 2))),
             Err(failure) => return Ok(Err(failure)),
         };
-        let done = self.work(ThreadWork::Update(update, claimed)).await?;
+        let done = self.work(ThreadWork::Update(update, before)).await?;
         self.schedule_wake(done.due, done.now);
         Ok(match done.end {
             WorkEnd::Updated(updated) => updated,

@@ -1,12 +1,13 @@
 //! Threads in a database, and work that Restate repeats because the database does not answer.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hier_core::checkpoint::{
-    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, SaverError, SaverLayer,
+    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, Saved, SaverError, SaverLayer,
+    WhenRunning,
 };
 use hier_core::graph::{DynCommand, DynInput, DynUpdates};
 use hier_core::prelude::*;
@@ -15,15 +16,26 @@ use hier_restate::{Error, RemoteGraph};
 use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::support::serve;
 
-/// A database whose connection breaks once, after it has stored a commit and before it answers.
+/// A database whose connection breaks once, after it has stored a commit or a claim and before it answers.
 #[derive(Clone)]
 struct Breaks {
     saver: Sqlite,
-    /// The number of commits until the connection breaks.
+    /// The number of commits and claims until the connection breaks.
     after: Arc<AtomicUsize>,
+}
+
+impl Breaks {
+    fn answer<T>(&self, stored: T) -> Result<T, SaverError> {
+        if self.after.fetch_sub(1, Ordering::SeqCst) == 0 {
+            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "the connection broke");
+            return Err(SaverError::database("cannot read the answer", broken));
+        }
+        Ok(stored)
+    }
 }
 
 const NEVER: usize = usize::MAX / 2;
@@ -37,12 +49,11 @@ impl SaverLayer for Breaks {
     }
 
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
-        let stored = self.saver.commit(lease, commit).await?;
-        if self.after.fetch_sub(1, Ordering::SeqCst) == 0 {
-            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "the connection broke");
-            return Err(SaverError::database("cannot commit", broken));
-        }
-        Ok(stored)
+        self.answer(self.saver.commit(lease, commit).await?)
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        self.answer(self.saver.acquire(thread, claim).await?)
     }
 }
 
@@ -86,7 +97,7 @@ async fn ask(run: &Run) -> hier_core::Result<DeskUpdate> {
     Ok(Desk::update().log([answer]))
 }
 
-/// Calls the script with a new thread, and then once for each of its commits, of which it loses the answer.
+/// Calls the script with a new thread, and then once for each of its commits and claims, of which it loses the answer.
 async fn lose_each_answer(script: impl AsyncFn(&RemoteGraph, Config) -> Value) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let saver = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
@@ -145,6 +156,7 @@ const WHOLE: [&str; 9] = ["input", "a", "b", "work 1", "work 2", "i1", "i2", "c"
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn input_and_answer_are_stored_once_if_a_slice_is_repeated() {
     let seen = lose_each_answer(async |graph, config| {
+        let config = config.when_running(WhenRunning::Reject);
         let ends = [end(graph, new(), config.clone()).await, end(graph, answer(), config.clone()).await];
         json!([ends, stored(graph, config).await])
     });
@@ -208,6 +220,51 @@ async fn replay_of_an_older_checkpoint_is_stored_once() {
         json!([end, stored(graph, config).await])
     })
     .await;
+}
+
+/// A database in which another process claims the thread as soon as the worker has read it.
+#[derive(Clone, Default)]
+struct Raced {
+    saver: MemorySaver,
+    lease: Arc<Mutex<Option<Lease>>>,
+}
+
+#[async_trait]
+impl SaverLayer for Raced {
+    type Inner = MemorySaver;
+
+    fn inner(&self) -> &MemorySaver {
+        &self.saver
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        let found = self.saver.get(thread, namespace, id).await;
+        if self.lease.lock().unwrap().is_none() {
+            let lease = self.saver.acquire(thread, Claim::default()).await?;
+            *self.lease.lock().unwrap() = Some(lease);
+        }
+        found
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_of_another_process_is_ended_only_by_a_valid_input_that_may_take_over() {
+    let wrong = || DynInput::New(json!({ "log": 7 }));
+    let expected = [
+        (new(), WhenRunning::Reject, Some("CheckpointerError"), true),
+        (wrong(), WhenRunning::TakeOver, None, true),
+        (new(), WhenRunning::TakeOver, Some("asked"), false),
+    ];
+    for (input, when_running, kind, is_held) in expected {
+        let database = Raced::default();
+        let (saver, lease) = (database.saver.clone(), database.lease.clone());
+        let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
+        let ended = end(&graph, input, Config::new().thread("t").when_running(when_running)).await;
+        assert!(kind.is_none_or(|kind| kind == ended), "{ended}");
+        let lease = lease.lock().unwrap().take().expect("the other process has claimed the thread");
+        assert_eq!(saver.renew(&lease).await.is_ok(), is_held, "{ended}");
+    }
 }
 
 /// A database that is down for a number of claims.
