@@ -151,11 +151,11 @@ async fn newest_after_attempts(saver: &dyn Checkpointer, thread: &str, run: Uuid
 
 async fn newest(saver: &dyn Checkpointer, thread: &str) -> Result<EarlierThread, SaverError> {
     let now = millis(SystemTime::now());
-    let Some(saved) = saver.get(thread, "", None).await? else {
+    let Some(latest) = saver.get(thread, "", None).await? else {
         return Ok(EarlierThread { checkpoint: None, step: -2, writes: 0, now });
     };
-    let (checkpoint, step) = (Some(saved.checkpoint.id), saved.checkpoint.step);
-    Ok(EarlierThread { checkpoint, step, writes: hash_of(&saved.writes), now })
+    let (checkpoint, step) = (Some(latest.checkpoint.id), latest.checkpoint.step);
+    Ok(EarlierThread { checkpoint, step, writes: hash_of(&latest.writes), now })
 }
 
 /// Returns a hash of the writes of clients: commands, and answers to questions of persons. It does not depend on the

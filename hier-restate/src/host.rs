@@ -168,7 +168,7 @@ impl Host {
         let mut done = WorkResult::new(WorkEnd::Nothing);
         match work {
             ThreadWork::Find => done.end = self.find(graph, &*saver, &at.thread).await?,
-            ThreadWork::Slice(slice) => done = self.slice(graph, at, saver, slice).await?,
+            ThreadWork::Slice(slice) => done = self.slice(graph, at, saver, *slice).await?,
             ThreadWork::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
                 if due.is_some_and(|due| due <= millis(SystemTime::now())) {

@@ -15,7 +15,7 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 pub(crate) enum ThreadWork {
     /// Reads the thread in a database before a run or an update.
     Find,
-    Slice(SliceWork),
+    Slice(Box<SliceWork>),
     /// The first slice of a run that the due time of the thread starts.
     Wake(SliceContext),
     /// For a thread in a database, the [`EarlierThread`] contains the thread before the update, and the id identifies

@@ -195,7 +195,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     async fn slice(&mut self, mut work: SliceWork) -> Result<(), TerminalError> {
         let (mut begun, mut turns) = (None, 0);
         loop {
-            let done = self.work(ThreadWork::Slice(work)).await?;
+            let done = self.work(ThreadWork::Slice(Box::new(work))).await?;
             // The time comes from the journal, so that it is the same in each attempt of the handler.
             let lasted = done.now.saturating_sub(*begun.get_or_insert(done.now));
             turns += 1;

@@ -372,7 +372,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Returns the end of a run that stops after the superstep that was applied last.
     #[inline]
     fn stops_after(&mut self) -> Option<GraphEnd> {
-        let passed = self.breakpoints.as_mut()?.passed();
+        let passed = self.breakpoints.as_ref()?.passed();
         let plan = &self.task.graph.plan;
         let hit: Vec<String> = passed.map(|node| plan.name(node).to_owned()).collect();
         if hit.is_empty() { None } else { Some(self.break_at(StopReason::After(hit))) }

@@ -42,12 +42,11 @@ impl Breakpoints {
     pub(crate) fn stops_before(&mut self, nodes: &mut dyn Iterator<Item = usize>) -> bool {
         self.running.clear();
         self.running.extend(nodes);
-        self.armed && self.running.iter().any(|node| self.before.contains(*node))
+        std::mem::replace(&mut self.armed, true) && self.running.iter().any(|node| self.before.contains(*node))
     }
 
     /// Returns the nodes of the applied superstep after which the run stops.
-    pub(crate) fn passed(&mut self) -> impl Iterator<Item = usize> {
-        self.armed |= !self.running.is_empty();
+    pub(crate) fn passed(&self) -> impl Iterator<Item = usize> {
         self.running.iter().copied().filter(|node| self.after.contains(*node))
     }
 }
