@@ -81,7 +81,7 @@ async fn is_cancelled(graph: &RemoteGraph, door: &Door, run: Running) {
     assert!(!graph.cancel("t").await.unwrap(), "the thread has an active run");
     door.admit(4);
     let input = DynInput::New(json!({ "steps": 490 }));
-    let end = timeout(Duration::from_secs(60), graph.invoke(input).thread("t")).await.expect("the run ends");
+    let end = timeout(Duration::from_mins(1), graph.invoke(input).thread("t")).await.expect("the run ends");
     assert!(end.unwrap().is_finished());
 }
 

@@ -298,5 +298,5 @@ async fn run_continues_after_a_long_outage_of_the_database() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
     // The server of the tests pauses an invocation after 3 attempts if its service sets no other limit.
     let run = end(&graph, new(), Config::new().thread("t"));
-    assert_eq!(timeout(Duration::from_secs(60), run).await.expect("the run ends"), "asked");
+    assert_eq!(timeout(Duration::from_mins(1), run).await.expect("the run ends"), "asked");
 }

@@ -85,9 +85,9 @@ async fn default_assistant_waits_for_its_graph() {
     other.stop().await;
     // As earlier versions of the server did.
     let assistants = Assistants::of(&store);
-    let mut patch = AssistantPatch::default();
-    patch.graph = Some("hitl".to_owned());
-    assistants.update(&path["/assistants/".len()..], patch).await.expect("an assistant");
+    let mut moved = AssistantPatch::default();
+    moved.graph = Some("hitl".to_owned());
+    assistants.update(&path["/assistants/".len()..], moved).await.expect("an assistant");
 
     let desk = on_store(server()).await;
     let (_, found) = desk.get(path).await;
@@ -116,9 +116,9 @@ async fn default_assistant_can_return_to_its_graph() {
     let store = MemoryRuns::new();
     let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
     let path = "/assistants/4499204c-8eda-5495-a842-3696dc7527c7";
-    let mut patch = AssistantPatch::default();
-    patch.graph = Some("hitl".to_owned());
-    Assistants::of(&store).update(&path["/assistants/".len()..], patch).await.expect("an assistant");
+    let mut moved = AssistantPatch::default();
+    moved.graph = Some("hitl".to_owned());
+    Assistants::of(&store).update(&path["/assistants/".len()..], moved).await.expect("an assistant");
     let (status, found) = desk.ask(Method::PATCH, path, json!({ "graph_id": "two" })).await;
     assert_eq!((status, &found["graph_id"]), (200, &json!("two")), "{found}");
     desk.stop().await;

@@ -6,7 +6,7 @@ use hier_core::DeclaredQuestion;
 use hier_core::graph::{NodeDef, Task};
 use hier_core::prelude::*;
 
-use crate::breaking::{Empty, EmptyUpdate, around};
+use crate::breaking::{Empty, around};
 use crate::kit::{Builder, Case, Logs, case, compile};
 
 mod text {

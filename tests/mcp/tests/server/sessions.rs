@@ -26,9 +26,9 @@ impl Session {
             },
         });
         let request = client.post(url).header("accept", "application/json, text/event-stream").json(&begin);
-        let begun = request.send().await.unwrap();
-        let id = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
-        begun.text().await.unwrap();
+        let response = request.send().await.unwrap();
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        response.text().await.unwrap();
         let mut session = Self { client, url: url.to_owned(), id, requests: None, read: VecDeque::new() };
         session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         let requests = session.of_session(session.client.get(url)).send().await.unwrap();
