@@ -44,6 +44,22 @@ end_process() {
     done
 }
 
+# beside NAME COMMAND…: runs a command in the background at the lowest priority, with its output in $scratch/NAME. It ends with the
+# script.
+declare -A background
+beside() {
+    nice -n 19 "${@:2}" >"$scratch/$1" 2>&1 &
+    background[$1]=$!
+    at_exit end_process "$!"
+}
+# Waits for the command that `beside NAME` runs, prints its output, and fails if it failed.
+finish() {
+    local status=0
+    wait "${background[$1]}" || status=$?
+    cat "$scratch/$1"
+    return "$status"
+}
+
 is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 fetch() { curl --silent --fail --noproxy '*' --max-time 5 --output /dev/null "$1"; }
 
@@ -92,11 +108,13 @@ serve() {
 
 need() { command -v "$1" >/dev/null || apt_install "${@:2}"; }
 apt_install() {
-    local as_root=()
-    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    # One at a time, because apt-get fails if another one runs.
+    local alone=(flock "$tools")
+    [ "$(id -u)" = 0 ] || alone+=(sudo)
     step "installing $*" >&2
-    "${as_root[@]}" apt-get update --quiet >&2
-    "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >&2
+    mkdir -p "$tools"
+    "${alone[@]}" apt-get update --quiet >&2
+    "${alone[@]}" apt-get install --yes --no-install-recommends "$@" >&2
 }
 
 # Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are installed.

@@ -56,25 +56,29 @@ packages
 
 step "tests, with a Postgres of their own"
 cargo test --workspace --all-features --locked --tests --no-run
-# The refused programs keep the compiler busy, and most other tests wait.
-nice cargo test --quiet --workspace --all-features --locked --test refused >"$scratch/refused" 2>&1 &
-refused=$!
-at_exit end_process "$refused"
+# Most tests wait, and these mostly compile.
+beside refused cargo test --quiet --workspace --all-features --locked --test refused
+beside docs cargo test --quiet --workspace --all-features --locked --doc
+beside precise env CARGO_TARGET_DIR=target/precise cargo test --quiet --manifest-path tests/precise/Cargo.toml --locked
+! $all || beside hygiene ./scripts/hygiene.sh
 ./scripts/postgres.sh test --workspace --all-features --locked --tests -- --skip programs_are_refused
-wait "$refused" || { cat "$scratch/refused"; exit 1; }
-cargo test --workspace --all-features --locked --doc
 
+step "programs that must not compile"
+finish refused
+step "examples of the docs"
+finish docs
 step "tests, with features of serde_json that other crates may switch on"
-CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
+finish precise
 
 step "examples"
 ./scripts/examples.sh
 
 if $all; then
-    # Runs in the background at low priority, because the next steps mostly wait. Its output is printed at the end.
-    nice -n 19 ./scripts/hygiene.sh >"$scratch/hygiene" 2>&1 &
-    beside=$!
-    at_exit end_process "$beside"
+    beside cluster ./scripts/peers.sh cluster
+    beside fresh ./scripts/peers.sh fresh-scenarios
+
+    step "new projects"
+    ./scripts/peers.sh new-projects
 
     step "real model servers"
     # Names the packages, so that compiled artifacts are reused.
@@ -83,18 +87,9 @@ if $all; then
     step "the Model Context Protocol's own suite, and its clients and servers"
     ./scripts/peers.sh mcp
 
-    step "new projects"
-    ./scripts/peers.sh new-projects
-
-    step "fresh scenarios of the reference"
-    ./scripts/peers.sh fresh-scenarios
-
     step "the clients of LangGraph's server, and its own tests"
     ./scripts/peers.sh clients
     ./scripts/peers.sh suites
-
-    step "graphs on a Restate cluster"
-    ./scripts/peers.sh cluster
 
     step "the studio in Chromium"
     ./scripts/peers.sh studio
@@ -102,12 +97,15 @@ if $all; then
     step "AG-UI, with the protocol's own client and validator"
     ./scripts/peers.sh agui
 
+    step "graphs on a Restate cluster"
+    finish cluster
+
+    step "fresh scenarios of the reference"
+    finish fresh
+
     step "spelling, the book, each feature by itself, the public API, 100,000 random graphs, a project that depends on packages of a \
-release: started in the background"
-    status=0
-    wait "$beside" || status=$?
-    cat "$scratch/hygiene"
-    [ "$status" = 0 ] || exit "$status"
+release"
+    finish hygiene
 fi
 
 step "everything passed"

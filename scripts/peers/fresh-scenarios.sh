@@ -3,18 +3,25 @@
 count=${1:-150}
 seed=${2:-20261121000}
 install_reference
-# The recorder writes its warnings to stderr, too.
+fresh=$scratch/fresh
+# record RECORDER KIND COUNT FOLDER: records in the background, because the nodes of the scenarios mostly wait.
+recorders=()
 record() {
-    "$HIER_REFERENCE_PYTHON" "tests/conformance/$1.py" "${@:2}" 2>"$scratch/warnings" || { cat "$scratch/warnings" >&2; exit 1; }
+    mkdir -p "$fresh/$4"
+    # The recorder writes its warnings to stderr, too.
+    {
+        "$HIER_REFERENCE_PYTHON" "tests/conformance/$1.py" "$2" "$seed" "$3" "$fresh/$4" >/dev/null 2>"$scratch/$4" \
+            || { cat "$scratch/$4" >&2; exit 1; }
+    } &
+    recorders+=("$!")
 }
 
 echo "recording $count scenarios of graphs, and half as many each of hierarchies, rare features and deep graphs, from seed $seed"
-mkdir -p "$scratch"/fresh/{graphs,wide,deep,hierarchies}
-fresh=$scratch/fresh
-record record --random "$seed" "$count" "$fresh/graphs"
-record record --wide "$seed" $((count / 2)) "$fresh/wide"
-record record --deep "$seed" $((count / 2)) "$fresh/deep"
-record record_hierarchy --random "$seed" $((count / 2)) "$fresh/hierarchies" >/dev/null
+record record --random "$count" graphs
+record record --wide $((count / 2)) wide
+record record --deep $((count / 2)) deep
+record record_hierarchy --random $((count / 2)) hierarchies
+for recorder in "${recorders[@]}"; do wait "$recorder"; done
 "$HIER_REFERENCE_PYTHON" tests/conformance/filter.py "$fresh/graphs" "$fresh/wide" "$fresh/hierarchies"
 build --bins --examples
 "$built/hier-conformance" "$fresh"
