@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/peers.sh suites` does all of
-//! it, for both suites. `docs/server.md` has the results. The other graphs are those of the server's own tests.
+//! it, for both suites. The other graphs are those of the server's own tests.
 
 mod client_tools;
 #[path = "../../tests/http/graphs.rs"]

@@ -1,4 +1,4 @@
-//! The differences that stay, with their reasons. `docs/server.md` lists those that a client can notice.
+//! The differences that stay, with their reasons. `docs/server.md` lists the main ones.
 
 /// The exchanges by the beginnings of their names (all: none), the ends of paths (all: none), and why.
 const KEPT: &[(&[&str], &[&str], &str)] = &[
