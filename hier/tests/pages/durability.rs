@@ -104,13 +104,13 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 async fn timers(run: &Run, question: Question, evening: SystemTime) -> hier::Result<()> {
     run.sleep(WEEK).await?; // or `sleep_until(time)`
     let ok = run.interrupt(&question).until(evening, false).await?; // a default after the deadline
-    let receipt: Receipt = run.signal("paid").await?;
+    let receipt: Receipt = run.signal("receipt").await?;
     let paid = run.signal("paid").until(evening, Paid::No).await?; // a default if no signal arrives
     Ok(())
 }
 
 async fn signals(graph: CompiledGraph<Invoice>, receipt: Receipt) -> hier::Result<()> {
-    graph.send("order-7", Signal::new("paid", &receipt)).await?; // before or after the wait, from any process
+    graph.send("order-7", Signal::new("receipt", &receipt)).await?; // before or after the wait, from any process
     Ok(())
 }
 
