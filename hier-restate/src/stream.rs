@@ -119,8 +119,9 @@ impl Hub {
         Self::reached_at(address, None).await
     }
 
-    /// Listens at `address`, as [`listen`](Self::listen) does. `host` is the host name or IP address to which workers
-    /// connect, at the port of `address`. If `host` is `None`, workers connect to the IP address in `address`.
+    /// Listens at `address`, as [`listen`](Self::listen) does. If the port in `address` is 0, the operating system
+    /// chooses a free port. Workers connect to this port at `host`, a host name or IP address. If `host` is `None`, they
+    /// connect to the IP address in `address`.
     pub async fn reached_at(address: &str, host: Option<&str>) -> Result<Self, Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;

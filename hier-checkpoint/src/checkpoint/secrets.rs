@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Checkpointer, ListQuery, SaverError, Schema};
 
-/// Adds to `schema` the secret channels of two checkpoints: the newest checkpoint of the root graph, and the newest
-/// checkpoint in this namespace. A tool calls this function to hide a channel that became secret after the checkpoint
-/// with this schema was written.
+/// Adds to `schema` the secret channels of two checkpoints of the thread: the newest one of the root graph, and the
+/// newest one of the subgraph with this namespace. A tool calls this function to hide a channel that became secret after
+/// the checkpoint with this schema was written.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 
 /// A conversation: a list of messages. Clones share the messages and take constant time.
 ///
-/// If a message has no id, it gets a random UUID when it is added to a list.
+/// A message without an id gets a random UUID when it is added to a list, except [`Message::remove_all`].
 ///
 /// A channel with `#[reducer(messages)]` merges written messages by id. A written message replaces the message with the
 /// same id, at the same position. The channel appends a message with a new id. A write can also remove messages, with

@@ -192,7 +192,7 @@ impl<S: Values, C> NodeInfo<S, C> {
     }
 }
 
-/// The payload of a Send to a node. `Accepts` is the marker for the payload that the node's arguments need.
+/// The payload of a Send to a node. The marker type `Accepts` describes the payload that the node's arguments accept.
 #[derive(Debug)]
 pub struct Sending<T, Accepts>(T, PhantomData<fn() -> Accepts>);
 

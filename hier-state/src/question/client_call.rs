@@ -5,16 +5,16 @@ use serde_json::{Map, Value};
 
 use super::Question;
 
-/// Returns the tool call for which a question with this value waits. Returns `None` if the question does not wait for a
-/// client tool.
+/// Returns the tool call whose result answers a question with this value. Returns `None` if the question does not wait
+/// for a client tool.
 pub fn of_question(value: &Value) -> Option<&Map<String, Value>> {
     let is_tool = value.get("type").and_then(Value::as_str) == Some("tool");
     let call = value.get("toolCall").and_then(Value::as_object).filter(|_| is_tool)?;
     call.get("id")?.is_string().then_some(call)
 }
 
-/// Returns the id of the tool call for which a question with this value waits. Returns `None` if the question does not
-/// wait for a client tool.
+/// Returns the id of the tool call whose result answers a question with this value. Returns `None` if the question does
+/// not wait for a client tool.
 pub fn id(value: &Value) -> Option<&str> {
     of_question(value)?.get("id")?.as_str()
 }
@@ -24,7 +24,8 @@ pub fn id(value: &Value) -> Option<&str> {
 pub struct OpenCall<'a> {
     /// The id of the question.
     pub id: &'a str,
-    /// The id of the tool call for which the question waits. `None` if it does not wait for a client tool.
+    /// The id of the tool call whose result answers the question. `None` if the question does not wait for a client
+    /// tool.
     pub call: Option<&'a str>,
     /// The JSON Schema of the answer, if it is known.
     pub schema: Option<&'a Value>,
