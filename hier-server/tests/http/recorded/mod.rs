@@ -165,5 +165,5 @@ async fn responses_are_those_of_langgraph() {
     }
     desk.stop().await;
     assert!(differ.is_empty(), "{} differences:\n{}", differ.len(), differ.join("\n"));
-    assert_eq!(kept.unused(), Vec::<&str>::new(), "these differences are gone: delete them in kept.rs and docs/server.md");
+    assert_eq!(kept.unused(), Vec::<&str>::new(), "these differences are gone: delete them here and in docs/server.md");
 }
