@@ -93,7 +93,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             None => made?,
         };
         if let Some(response) = reply.response_mut() {
-            nesting::cut_arguments(&mut response.message);
+            nesting::repair_arguments(&mut response.message);
             CallIds::default().replace_in_answer(&mut response.message);
             check_role(model, response)?;
             finish_stream(self.run, response, stream.has_started());
@@ -216,7 +216,7 @@ impl Accounts<'_> {
             stream_answer(model, request, run, sink, price.as_ref(), &mut timer).instrument(span.clone()).await;
         timer.finish(&answer);
         let mut response = answer.map_err(node_error)?;
-        nesting::cut_arguments(&mut response.message);
+        nesting::repair_arguments(&mut response.message);
         let usage = response.message.usage().unwrap_or_default();
         record_usage(&span, &response, usage);
         if let Some(budget) = self.budget {

@@ -1,5 +1,5 @@
 //! Handles arguments that are nested too deeply to be stored. They are cut when a reply arrives, and the call is
-//! rejected.
+//! rejected. If a model sends null for a call without arguments, they become an empty object.
 //!
 //! The conversation is stored. It must not contain a value that the codec cannot read back, because such a value would
 //! fail a durable run forever. The cut arguments are still an object, so that providers accept the conversation. They
@@ -13,11 +13,16 @@ use hier_checkpoint::message::{Body, Message, ToolCall};
 /// message and the conversation add levels.
 const DEPTH: usize = 100;
 
-/// Cuts arguments that are nested too deeply. The cut arguments have one level more than the maximum.
-pub(crate) fn cut_arguments(message: &mut Message) {
+/// Replaces null by an empty object, and cuts arguments that are nested too deeply. The cut arguments have one level
+/// more than the maximum.
+pub(crate) fn repair_arguments(message: &mut Message) {
     let Body::Assistant { calls, .. } = &mut message.body else { return };
-    for call in calls.iter_mut().filter(|call| is_nested(&call.args, DEPTH + 1)) {
-        shorten(&mut call.args, DEPTH + 1);
+    for call in calls {
+        if call.args.is_null() {
+            call.args = Value::Object(serde_json::Map::new());
+        } else if is_nested(&call.args, DEPTH + 1) {
+            shorten(&mut call.args, DEPTH + 1);
+        }
     }
 }
 

@@ -86,6 +86,26 @@ async fn too_deeply_nested_arguments_are_refused() {
     assert!(end.state().base.messages.iter().any(filed), "arguments at the depth limit are accepted");
 }
 
+/// Says the time.
+#[tool]
+async fn clock() -> String {
+    "noon".to_owned()
+}
+
+graph! { Timer<MessagesState> = Agent { tools: [clock] } }
+
+#[tokio::test]
+async fn null_is_an_empty_list_of_arguments() {
+    let model = ScriptedModel::new([call("clock", serde_json::Value::Null), Message::assistant("Noon.")]);
+    let timer = Timer::compile().checkpointer(hier_core::checkpoint::MemorySaver::new());
+    let end = timer.invoke(Message::user("?")).thread("t").context(BaseContext::new(model)).await.unwrap();
+    let stored = timer.state("t").await.unwrap().values;
+    assert_eq!(stored.messages(), end.state().messages());
+    let texts: Vec<String> = stored.messages().iter().map(Message::text).collect();
+    assert_eq!(texts, ["?", "", "noon", "Noon."]);
+    assert_eq!(stored.messages().get(1).unwrap().tool_calls()[0].args, json!({}));
+}
+
 graph! {
     Archive<Filing> = ReactGraph { tools: [file], subagents: [Looper { max_iterations: 7 }] }
 }

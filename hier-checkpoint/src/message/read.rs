@@ -280,7 +280,8 @@ impl<'de> Deserialize<'de> for ToolCall {
         let form = CallForm::deserialize(deserializer)?;
         let (name, args) = match form.function {
             Some(Function { name, arguments }) => (Some(name), Some(parsed(arguments)?)),
-            None => (form.name, form.args),
+            // hier stores null for a call without arguments.
+            None => (form.name, form.args.map(|args| if args.is_null() { Value::Object(Map::new()) } else { args })),
         };
         Ok(Self {
             name: name.ok_or_else(|| D::Error::missing_field("name"))?,
@@ -294,6 +295,8 @@ impl<'de> Deserialize<'de> for ToolCall {
 #[derive(Deserialize)]
 struct CallForm {
     name: Option<String>,
+    /// `Some(Value::Null)` for null, and `None` if the field is missing.
+    #[serde(default, deserialize_with = "some")]
     args: Option<Value>,
     id: Option<String>,
     function: Option<Function>,
@@ -304,6 +307,10 @@ struct Function {
     name: String,
     #[serde(default)]
     arguments: Value,
+}
+
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// Parses the arguments of a call, which OpenAI writes as a string of JSON.

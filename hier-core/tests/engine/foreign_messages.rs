@@ -84,6 +84,10 @@ fn tool_calls_are_read_in_all_forms() {
     assert_eq!(call(json!({ "id": "c1", "type": "function", "function": function })), look);
     let fresh = call(json!({ "name": "look", "args": {}, "id": null }));
     assert!(fresh.id.starts_with("call_") && fresh.id.len() > 20, "{fresh:?}");
+    assert_eq!(call(json!({ "name": "look", "args": null, "id": "c1" })), ToolCall { args: json!({}), ..look });
+    let missing = json!([{ "role": "assistant", "tool_calls": [{ "name": "look", "id": "c1" }] }]);
+    let error = serde_json::from_value::<Messages>(missing).unwrap_err().to_string();
+    assert!(error.contains("missing field `args`"), "{error}");
     let broken = json!([{ "role": "assistant", "tool_calls": [{ "function": { "name": "look", "arguments": "{" } }] }]);
     let error = serde_json::from_value::<Messages>(broken).unwrap_err().to_string();
     assert!(error.contains("the `arguments` of a call are not JSON"), "{error}");

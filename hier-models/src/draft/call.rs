@@ -161,10 +161,11 @@ impl Args {
         }
     }
 
-    /// Parses the text. A text that is not JSON becomes a string, which the tool refuses.
+    /// Parses the text. A text that is not JSON becomes a string, which the tool refuses. Some servers send an empty
+    /// text or `null` for a call without arguments.
     fn value(self) -> Value {
         match self {
-            Self::Text(text) if text.trim().is_empty() => json!({}),
+            Self::Text(text) if matches!(text.trim(), "" | "null") => json!({}),
             Self::Text(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
             Self::Value(value) => value,
         }

@@ -36,6 +36,7 @@ fn deltas_join_their_call() {
             vec![("pay", json!({ "eur": 5 }))],
         ),
         ("number 1 only, whole", vec![piece(Some(1), "a", "pay", "{\"eur\":5}")], vec![("pay", json!({ "eur": 5 }))]),
+        ("null", vec![piece(Some(0), "a", "look", "null")], vec![("look", json!({}))]),
         (
             "number 1 first",
             vec![piece(Some(1), "b", "look", "{}"), piece(Some(0), "a", "pay", "{\"eur\":5}")],
