@@ -12,7 +12,7 @@ use super::covers::{covers, fits};
 use super::model::{GraphPath, Lock, LockedGraph};
 use super::reach::Position;
 use super::schema::Typed;
-use super::stored::{InnerCall, StoredCall};
+use super::stored::{AskedQuestion, InnerCall, StoredCall};
 
 /// The two programs of a deploy, and their database.
 pub(super) struct Deploy<'a> {
@@ -58,6 +58,7 @@ struct ThreadCheck<'a> {
 }
 
 /// A graph of the thread, in both locks.
+#[derive(Clone)]
 struct Place<'a> {
     path: GraphPath,
     new_path: GraphPath,
@@ -95,12 +96,35 @@ impl<'a> ThreadCheck<'a> {
             self.starving(call, place);
         }
         self.open_tasks(call, place);
-        for question in call.questions() {
-            if let Some(change) = question_change(question, (place.old, self.old), (place.new, self.new)) {
-                self.find(place, change);
-            }
+        if place.path.is_root() {
+            self.questions(call, place);
         }
         call.inner.iter().for_each(|inner| self.inner(inner, place));
+    }
+
+    /// Checks the open questions of a thread. A question belongs to the innermost graph on its path that declares it,
+    /// because an outer graph may declare another question of the same name.
+    fn questions(&mut self, call: &StoredCall, root: &Place<'a>) {
+        for AskedQuestion { path, name } in call.questions() {
+            let (mut asker, mut at) = (root.clone(), root.clone());
+            for node in &path {
+                let Some(inner) = self.inside(&at, node) else { break };
+                at = inner;
+                if at.old.questions.contains_key(&name) {
+                    asker = at.clone();
+                }
+            }
+            if let Some(change) = question_change(&name, (asker.old, self.old), (asker.new, self.new)) {
+                self.find(&asker, change);
+            }
+        }
+    }
+
+    /// Returns the graph at this node, if both locks have it.
+    fn inside(&self, place: &Place<'a>, node: &str) -> Option<Place<'a>> {
+        let ((old_name, _), (current, _)) = (place.old.node(node)?, place.new.node(node)?);
+        let (path, new_path) = (place.path.inside(old_name), place.new_path.inside(current));
+        Some(Place { old: self.old.graphs.get(&path)?, new: self.new.graphs.get(&new_path)?, path, new_path })
     }
 
     fn values(&mut self, call: &StoredCall, place: &Place<'_>) {

@@ -247,7 +247,8 @@ impl LockBuilder {
         for AskedFacts { name, question, answer } in facts.questions {
             // The schemas still contain their definitions. `build` moves them when it knows all types of the states.
             let locked = LockedQuestion { question: schema::plain(question), answer: schema::plain(answer) };
-            graph.questions.insert(name, locked);
+            // The questions of the graph itself come before those of its subgraphs.
+            graph.questions.entry(name).or_insert(locked);
         }
         for NodeFacts { name, defer, exits, inner } in facts.nodes {
             let inner = inner.map(|InnerFacts { graph, checkpoints, takes_state, is_sent, policy }| {

@@ -46,12 +46,20 @@ pub(super) struct StoredTask {
     pub(super) has_failed: bool,
     /// True if the task has asked a question that is not answered.
     pub(super) asks: bool,
-    /// The names of the declared questions that are not answered.
-    pub(super) questions: BTreeSet<String>,
+    /// The declared questions that are not answered.
+    questions: Vec<AskedQuestion>,
     pub(super) routing: RoutingRecord,
     /// The writes of the task that the engine has not applied yet.
     pub(super) writes: Vec<PendingWrite>,
     id: Uuid,
+}
+
+/// A declared question.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AskedQuestion {
+    /// The stored names of the nodes from the graph to the node that asks.
+    pub(super) path: Vec<String>,
+    pub(super) name: String,
 }
 
 /// The destinations of a task and the reducers of its writes, as the engine stores them.
@@ -70,6 +78,12 @@ pub(super) struct RoutingRecord {
 struct FailureRecord {
     message: String,
     void: Option<i32>,
+}
+
+impl AskedQuestion {
+    fn declared(question: Question) -> Option<Self> {
+        Some(Self { path: question.path, name: question.name? })
+    }
 }
 
 impl StoredTask {
@@ -99,7 +113,7 @@ impl StoredTask {
             is_done,
             has_failed: !failure.message.is_empty() && !is_done,
             asks: !open.is_empty(),
-            questions: open.into_iter().filter_map(|question| question.name).collect(),
+            questions: open.into_iter().filter_map(AskedQuestion::declared).collect(),
             routing,
             writes: if is_done { writes.collect() } else { Vec::new() },
             id: record.task,
@@ -120,10 +134,15 @@ impl StoredCall {
         agenda.ready.iter().map(|node| &**node).chain(sent).collect()
     }
 
-    /// Returns the names of the declared questions that are open in this call and in the calls inside it.
-    pub(super) fn questions(&self) -> BTreeSet<&str> {
-        let inner = self.inner.iter().filter(|inner| inner.is_open).flat_map(|inner| inner.call.questions());
-        self.tasks.iter().flat_map(|task| &task.questions).map(String::as_str).chain(inner).collect()
+    /// Returns the declared questions that are open in this call and in the calls inside it.
+    pub(super) fn questions(&self) -> BTreeSet<AskedQuestion> {
+        let mut found: BTreeSet<_> = self.tasks.iter().flat_map(|task| &task.questions).cloned().collect();
+        for inner in self.inner.iter().filter(|inner| inner.is_open) {
+            for AskedQuestion { path, name } in inner.call.questions() {
+                found.insert(AskedQuestion { path: [inner.node.clone()].into_iter().chain(path).collect(), name });
+            }
+        }
+        found
     }
 
     /// Returns true if a task of the thread or of an open call in it matches.

@@ -96,7 +96,7 @@ impl Program {
         self
     }
 
-    async fn run(
+    pub(crate) async fn run(
         &self,
         saver: &Arc<dyn Checkpointer>,
         thread: &str,

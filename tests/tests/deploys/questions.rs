@@ -1,15 +1,27 @@
 //! Changes of declared questions.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use hier_core::DeclaredQuestion;
-use hier_core::graph::{NodeDef, Task};
+use hier_core::checkpoint::{Checkpointer, MemorySaver};
+use hier_core::graph::{DynInput, NodeDef, Task};
 use hier_core::prelude::*;
+use hier_testkit::lock::LockReport;
+use serde_json::json;
 
 use crate::breaking::{Empty, around};
-use crate::kit::{Builder, Case, Logs, case, compile};
+use crate::kit::{Builder, Case, Logs, Program, case, compile};
 
 mod text {
+    use super::*;
+
+    #[derive(Question, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[question(answer = String)]
+    pub(super) struct Sign {}
+}
+
+mod other_text {
     use super::*;
 
     #[derive(Question, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,4 +53,21 @@ pub(crate) fn breaking() -> Vec<Case> {
         case("new answer of an open question in a subgraph", compile(around(&old())), compile(around(&new())))
             .breaks(&["question-changed"]),
     ]
+}
+
+/// The subgraph asks a question that has the name of another question of the outer graph.
+#[tokio::test]
+async fn open_question_of_a_subgraph_is_not_a_question_of_the_outer_graph() {
+    fn program<Q: DeclaredQuestion>() -> Program {
+        compile(around(&review(|| other_text::Sign {})).asks::<Q>()).into()
+    }
+    let (old, new) = (program::<text::Sign>(), program::<number::Sign>());
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::default());
+    let begun = old.run(&saver, "thread", DynInput::New(json!({}))).await.unwrap();
+    assert!(matches!(begun, Outcome::Interrupted(_)), "{begun:?}");
+    let report = LockReport::with_threads(&old.lock, &new.lock, &*saver).await.unwrap();
+    let breaks: Vec<(&str, usize)> =
+        report.breaks().map(|found| (found.finding.change.code(), found.count())).collect();
+    assert_eq!(breaks, [("question-changed", 0)], "{report}");
+    assert!(report.passes(), "{report}");
 }
