@@ -15,10 +15,7 @@ use super::scenario::{Action, Branch, Channel, Edge, Ends, Graph, Node, Scenario
 /// Builds the root graph of a scenario.
 pub(crate) fn build(scenario: &Scenario) -> Result<CompiledGraph<DynState>, BuildError> {
     let family = Family { subgraphs: &scenario.settings.subgraphs, attempts: Attempts::default() };
-    let mut builder = family.graph("root", &scenario.root, None)?;
-    builder = builder.interrupt_before(scenario.settings.interrupt_before.iter().map(String::as_str));
-    builder = builder.interrupt_after(scenario.settings.interrupt_after.iter().map(String::as_str));
-    builder.compile()
+    family.graph("root", &scenario.root, None)?.compile()
 }
 
 /// The data that the graphs of a scenario share.
@@ -29,7 +26,9 @@ struct Family<'a> {
 
 impl Family<'_> {
     fn graph(&self, name: &str, graph: &Graph, outer: Option<&Graph>) -> Result<GraphBuilder<DynState>, BuildError> {
-        let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels));
+        let mut builder = GraphBuilder::dynamic(name, schema(&graph.channels))
+            .interrupt_before(graph.interrupt_before.iter().map(String::as_str))
+            .interrupt_after(graph.interrupt_after.iter().map(String::as_str));
         // LangGraph accepts graphs that hier rejects by default, and the scenarios are recorded with LangGraph.
         builder = builder.lenient();
         let outer = outer.map(|outer| schema(&outer.channels));

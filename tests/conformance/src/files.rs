@@ -100,7 +100,7 @@ fn decode(path: &Path, text: &str) -> Result<File, Vec<String>> {
 }
 
 /// The fields of a graph, and of a scenario.
-const GRAPH: [&str; 4] = ["channels", "nodes", "edges", "branches"];
+const GRAPH: [&str; 6] = ["channels", "nodes", "edges", "branches", "interrupt_before", "interrupt_after"];
 const SCENARIO: [&str; 10] = [
     "channels",
     "nodes",

@@ -26,6 +26,10 @@ pub(crate) struct Graph {
     pub(crate) edges: Vec<Edge>,
     #[serde(default)]
     pub(crate) branches: Vec<Branch>,
+    #[serde(default)]
+    pub(crate) interrupt_before: Vec<String>,
+    #[serde(default)]
+    pub(crate) interrupt_after: Vec<String>,
 }
 
 /// The parts of a scenario other than its root graph.
@@ -35,10 +39,6 @@ pub(crate) struct Settings {
     pub(crate) subgraphs: BTreeMap<String, Graph>,
     #[serde(default)]
     pub(crate) checkpointer: bool,
-    #[serde(default)]
-    pub(crate) interrupt_before: Vec<String>,
-    #[serde(default)]
-    pub(crate) interrupt_after: Vec<String>,
     pub(crate) calls: Vec<Call>,
 }
 
