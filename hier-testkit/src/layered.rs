@@ -98,6 +98,11 @@ pub trait RunsLayer: SaverLayer {
         self.runs_store().thread_backend().post_to(thread, is, graph, letter).await
     }
 
+    /// Forwards [`DocumentBackend::load_document`].
+    async fn load_document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        self.runs_store().document_backend().load_document(kind, id).await
+    }
+
     /// Forwards [`DocumentBackend::find_documents`].
     async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
         self.runs_store().document_backend().find_documents(kind).await
@@ -179,7 +184,7 @@ impl<T: RunsLayer> ThreadBackend for Layered<T> {
 #[async_trait]
 impl<T: RunsLayer> DocumentBackend for Layered<T> {
     async fn load_document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
-        self.0.runs_store().document_backend().load_document(kind, id).await
+        self.0.load_document(kind, id).await
     }
 
     async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {

@@ -1,13 +1,12 @@
 //! Batches of runs on a database that fails in the middle.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, SaverError};
+use hier_core::checkpoint::Checkpointer;
 use hier_core::runs::{
-    Changed, MemoryRuns, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs, ThreadQuery,
+    Changed, MemoryRuns, RunQuery, RunStatus, RunStore, RunsError, ThreadAction, ThreadChange, ThreadQuery,
 };
 use hier_core::store::MemoryStore;
 use hier_server::Server;
@@ -17,93 +16,41 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::graphs::server;
-use crate::support::{Desk, open};
+use crate::support::{Desk, Fate, HookedStore, StoreCall, open};
 
-/// The fate of the failing run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    Refused,
-    /// It is stored, and the answer is lost.
-    AnswerLost,
-    /// It is refused, and nothing can be deleted either.
-    Gone,
-    /// It is stored, the answer is lost, and nothing can be deleted either.
-    GoneWithAnswer,
-}
-
-struct Failing {
-    runs: MemoryRuns,
-    fault: Fault,
-    /// The number of runs that are created before one fails.
-    good: usize,
-    created: AtomicUsize,
-}
-
-impl Failing {
-    fn after(good: usize, fault: Fault) -> Arc<Layered<Self>> {
-        Arc::new(Layered(Self { runs: MemoryRuns::new(), fault, good, created: AtomicUsize::new(0) }))
-    }
-}
-
-fn broken() -> RunsError {
-    SaverError::database("storing a run", io::Error::other("the disk is on fire")).into()
-}
-
-#[async_trait]
-impl SaverLayer for Failing {
-    type Inner = dyn Checkpointer;
-
-    fn inner(&self) -> &dyn Checkpointer {
-        &self.runs
-    }
-}
-
-#[async_trait]
-impl RunsLayer for Failing {
-    fn runs_store(&self) -> &dyn RunStore {
-        &self.runs
-    }
-
-    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
-        let is_new = matches!(change.action, ThreadAction::Add(..));
-        if !is_new || self.created.fetch_add(1, Ordering::SeqCst) != self.good {
-            return self.runs.run_backend().change(change).await;
-        }
-        if matches!(self.fault, Fault::AnswerLost | Fault::GoneWithAnswer) {
-            self.runs.run_backend().change(change).await?;
-        }
-        Err(broken())
-    }
-
-    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
-        let is_gone = matches!(self.fault, Fault::Gone | Fault::GoneWithAnswer);
-        if is_gone { Err(broken()) } else { self.runs.thread_backend().delete_thread_if(id, is).await }
-    }
+/// A store that creates `good` runs. The next one has this fate. If the store has `no_deletions`, threads stay.
+fn failing(good: usize, fate: Fate, no_deletions: bool) -> Arc<Layered<HookedStore>> {
+    let created = AtomicUsize::new(0);
+    HookedStore::new(move |call| match call {
+        StoreCall::Change(ThreadAction::Add(..)) if created.fetch_add(1, Ordering::SeqCst) == good => fate,
+        StoreCall::DeleteThread if no_deletions => Fate::Refused,
+        _ => Fate::Done,
+    })
 }
 
 #[tokio::test]
 async fn batch_interrupted_by_the_database_is_deleted_again() {
-    for fault in [Fault::Refused, Fault::AnswerLost, Fault::Gone] {
-        let store = Failing::after(2, fault);
+    for (fate, no_deletions) in [(Fate::Refused, false), (Fate::AnswerLost, false), (Fate::Refused, true)] {
+        let store = failing(2, fate, no_deletions);
         let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
         let desk = open(storage.without_worker()).await;
         let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
         let (status, error) = desk.post("/runs/batch", json!([body, body, body, body])).await;
         let detail = error["detail"].as_str().unwrap_or_default();
-        assert!(status >= 500 && detail.starts_with("run 2 of the batch: "), "{fault:?}: {status} {error}");
+        assert!(status >= 500 && detail.starts_with("run 2 of the batch: "), "{fate:?}: {status} {error}");
         let stay = store.runs.driver().runs(RunQuery::default()).await.unwrap();
-        if fault == Fault::Gone {
+        if no_deletions {
             // They are named, since they are going to run.
             assert_eq!(stay.len(), 2);
             assert!(stay.iter().all(|run| detail.contains(&run.id.to_string())), "{detail}");
             assert!(!detail.contains("no run of the batch was added"), "{detail}");
         } else {
             assert!(detail.ends_with("no run of the batch was added"), "{detail}");
-            assert_eq!(stay, [], "{fault:?}");
-            assert_eq!(store.runs.driver().count_threads(ThreadQuery::default()).await.unwrap(), 0, "{fault:?}");
+            assert_eq!(stay, [], "{fate:?}");
+            assert_eq!(store.runs.driver().count_threads(ThreadQuery::default()).await.unwrap(), 0, "{fate:?}");
         }
         let (status, made) = desk.post("/runs/batch", json!([body, body])).await;
-        assert_eq!((status, made.as_array().map(Vec::len)), (200, Some(2)), "{fault:?}: {made}");
+        assert_eq!((status, made.as_array().map(Vec::len)), (200, Some(2)), "{fate:?}: {made}");
         desk.stop().await;
     }
 }
@@ -111,7 +58,7 @@ async fn batch_interrupted_by_the_database_is_deleted_again() {
 #[tokio::test]
 async fn run_with_unknown_outcome_is_named() {
     for good in [0, 2] {
-        let store = Failing::after(good, Fault::GoneWithAnswer);
+        let store = failing(good, Fate::AnswerLost, true);
         let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
         let desk = open(storage.without_worker()).await;
         let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });

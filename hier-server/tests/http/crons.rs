@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hier_core::async_trait;
-use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{Crons, Document, MemoryRuns, NewCron, RunQuery, RunStatus, RunStore, RunsError};
+use hier_core::runs::{Crons, MemoryRuns, NewCron, RunQuery, RunStatus, RunStore};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
-use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::server;
-use crate::support::{Desk, Roles, as_user, desk, open};
+use crate::support::{Desk, Fate, HookedStore, Roles, StoreCall, as_user, desk, open};
 
 /// The fields of a cron in LangGraph's order.
 const FIELDS: [&str; 14] = [
@@ -371,45 +368,24 @@ async fn runs_of_a_cron_have_the_latest_configuration_of_their_assistant() {
     desk.stop().await;
 }
 
-/// Counts how often all crons are read.
-#[derive(Default)]
-struct Counting {
-    runs: MemoryRuns,
-    lists: AtomicUsize,
-}
-
-#[async_trait]
-impl SaverLayer for Counting {
-    type Inner = dyn Checkpointer;
-
-    fn inner(&self) -> &dyn Checkpointer {
-        &self.runs
-    }
-}
-
-#[async_trait]
-impl RunsLayer for Counting {
-    fn runs_store(&self) -> &dyn RunStore {
-        &self.runs
-    }
-
-    async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
-        self.lists.fetch_add(usize::from(kind == "cron"), Ordering::SeqCst);
-        self.runs.document_backend().find_documents(kind).await
-    }
-}
-
 /// Other users may have any number of crons.
 #[tokio::test]
 async fn neither_a_deletion_nor_a_new_cron_reads_the_crons_of_all_users() {
-    let store = Arc::new(Layered(Counting::default()));
-    let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let lists = Arc::new(AtomicUsize::new(0));
+    let store = HookedStore::new({
+        let lists = lists.clone();
+        move |call| {
+            lists.fetch_add(usize::from(matches!(call, StoreCall::FindDocuments("cron"))), Ordering::SeqCst);
+            Fate::Done
+        }
+    });
+    let desk = open(server().storage(store, Arc::new(MemoryStore::default()))).await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "two", "schedule": "0 0 1 1 *", "input": { "n": 1 } });
     let (status, cron) = desk.post(&format!("/threads/{thread}/runs/crons"), body.clone()).await;
     assert_eq!((status, &cron["user_id"]), (200, &json!("")), "{cron}");
     assert_eq!(desk.post("/runs/crons", body).await.0, 200);
     assert_eq!(desk.ask(Method::DELETE, &format!("/threads/{thread}"), Value::Null).await.0, 204);
-    assert_eq!(store.lists.load(Ordering::SeqCst), 0);
+    assert_eq!(lists.load(Ordering::SeqCst), 0);
     desk.stop().await;
 }

@@ -3,51 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hier_core::async_trait;
-use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{MemoryRuns, Run, RunStore, RunsError};
 use hier_core::store::MemoryStore;
-use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
-use uuid::Uuid;
 
 use crate::graphs::server;
-use crate::support::{Desk, SentEvent, names, open, parse};
-
-/// A store in which the read of a run with this number fails. The numbers count down to 1.
-#[derive(Default)]
-struct Failing {
-    runs: MemoryRuns,
-    reads: AtomicUsize,
-}
-
-#[async_trait]
-impl SaverLayer for Failing {
-    type Inner = dyn Checkpointer;
-
-    fn inner(&self) -> &dyn Checkpointer {
-        &self.runs
-    }
-}
-
-#[async_trait]
-impl RunsLayer for Failing {
-    fn runs_store(&self) -> &dyn RunStore {
-        &self.runs
-    }
-
-    async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
-        let count_down = |reads: usize| reads.checked_sub(1);
-        if self.reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count_down) == Ok(1) {
-            return Err(RunsError::Saver(hier_core::checkpoint::SaverError::database(
-                "a test",
-                std::io::Error::other("the connection was lost"),
-            )));
-        }
-        self.runs.run_backend().load_run(id).await
-    }
-}
+use crate::support::{Desk, Fate, HookedStore, SentEvent, StoreCall, names, open, parse};
 
 async fn joined(desk: &Desk, path: &str, after: &str) -> Vec<SentEvent> {
     let request = desk.client.get(format!("{}{path}", desk.base)).header("last-event-id", after);
@@ -68,8 +29,19 @@ async fn streamed(desk: &Desk, graph: &str, modes: &[&str]) -> (String, Vec<Sent
 
 #[tokio::test]
 async fn error_of_the_database_does_not_end_a_stream_like_a_complete_one() {
-    let store = Arc::new(Layered(Failing::default()));
-    let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    // The read of a run with this number fails. The numbers count down to 1.
+    let reads = Arc::new(AtomicUsize::new(0));
+    let store = HookedStore::new({
+        let reads = reads.clone();
+        let count_down = |reads: usize| reads.checked_sub(1);
+        move |call| match call {
+            StoreCall::LoadRun if reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count_down) == Ok(1) => {
+                Fate::Refused
+            }
+            _ => Fate::Done,
+        }
+    });
+    let desk = open(server().storage(store, Arc::new(MemoryStore::default()))).await;
     for (graph, last) in [("boom", "error"), ("hitl", "values")] {
         let (path, complete) = streamed(&desk, graph, &["values"]).await;
         assert_eq!(complete.last().expect("an event").event, last);
@@ -78,9 +50,9 @@ async fn error_of_the_database_does_not_end_a_stream_like_a_complete_one() {
         let missing = &complete[complete.len() - 1..];
         assert_eq!(joined(&desk, &path, after).await, missing);
         // The request reads the run once, and the stream twice: before and after the last event.
-        store.reads.store(3, Ordering::SeqCst);
+        reads.store(3, Ordering::SeqCst);
         let failed = joined(&desk, &path, after).await;
-        assert_eq!(store.reads.load(Ordering::SeqCst), 0);
+        assert_eq!(reads.load(Ordering::SeqCst), 0);
         assert_eq!(names(&failed), ["error"]);
         assert_eq!((&failed[0].data["error"], &failed[0].id), (&json!("HTTPException"), &None), "{failed:?}");
         assert_eq!(joined(&desk, &path, after).await, missing, "the client tries again");

@@ -3,21 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hier_core::async_trait;
-use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::Graph as _;
-use hier_core::runs::{
-    Changed, MemoryRuns, NewRun, NewThread, Request, RunStore, RunsError, ThreadAction, ThreadChange,
-};
+use hier_core::runs::{MemoryRuns, NewRun, NewThread, Request, RunStore, ThreadAction};
 use hier_core::store::MemoryStore;
 use hier_server::Server;
 use hier_server::auth::{Tokens, User};
-use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs;
-use crate::support::{Desk, desk, open};
+use crate::support::{Desk, Fate, HookedStore, StoreCall, desk, open};
 
 async fn ran(desk: &Desk, graph: &str, input: Value) -> String {
     let thread = desk.thread().await;
@@ -148,43 +143,20 @@ async fn fork_continues_from_an_older_checkpoint() {
     desk.stop().await;
 }
 
-/// Stores no more commits once the disk is full.
-#[derive(Default)]
-struct FullDisk {
-    runs: MemoryRuns,
-    is_full: AtomicBool,
-}
-
-#[async_trait]
-impl SaverLayer for FullDisk {
-    type Inner = dyn Checkpointer;
-
-    fn inner(&self) -> &dyn Checkpointer {
-        &self.runs
-    }
-}
-
-#[async_trait]
-impl RunsLayer for FullDisk {
-    fn runs_store(&self) -> &dyn RunStore {
-        &self.runs
-    }
-
-    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
-        if self.is_full.load(Ordering::Relaxed) && matches!(change.action, ThreadAction::Commit(..)) {
-            return Err(SaverError::database("a commit", std::io::Error::other("the disk is full")).into());
-        }
-        self.runs.run_backend().change(change).await
-    }
-}
-
 #[tokio::test]
 async fn failed_fork_leaves_no_copy() {
-    let store = Arc::<Layered<FullDisk>>::default();
-    let desk = open(graphs::server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let is_full = Arc::new(AtomicBool::new(false));
+    let store = HookedStore::new({
+        let is_full = is_full.clone();
+        move |call| match call {
+            StoreCall::Change(ThreadAction::Commit(..)) if is_full.load(Ordering::Relaxed) => Fate::Refused,
+            _ => Fate::Done,
+        }
+    });
+    let desk = open(graphs::server().storage(store, Arc::new(MemoryStore::default()))).await;
     let thread = ran(&desk, "two", json!({ "n": 3 })).await;
     let body = json!({ "checkpoint": checkpoints(&desk, &thread, "").await[1]["id"] });
-    store.0.is_full.store(true, Ordering::Relaxed);
+    is_full.store(true, Ordering::Relaxed);
     let (status, error) = desk.post(&format!("/studio/api/threads/{thread}/fork"), body).await;
     assert_eq!(status, 500, "{error}");
     let (_, page) = desk.get("/studio/api/threads").await;

@@ -1,11 +1,18 @@
-//! A server on a free port, and its client.
+//! A server on a free port, its client, and its storage.
 
+use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::checkpoint::{Checkpointer, SaverError};
+use hier_core::runs::{Changed, Document, MemoryRuns, Run, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs};
 use hier_server::auth::{Access, Action, Auth, Credentials, Decision, Resource, User};
 use hier_server::{ApiError, Running, Server, async_trait};
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 pub(crate) struct Desk {
     pub(crate) base: String,
@@ -167,5 +174,102 @@ impl Auth for Roles {
             return Decision::Deny;
         }
         Decision::Only(serde_json::Map::from_iter([("owner".to_owned(), user.identity.clone().into())]))
+    }
+}
+
+/// A call of a [`HookedStore`].
+pub(crate) enum StoreCall<'a> {
+    Change(&'a ThreadAction),
+    LoadRun,
+    DeleteThread,
+    /// A document with this id.
+    LoadDocument(&'a str),
+    /// All documents of this kind.
+    FindDocuments(&'a str),
+}
+
+/// The fate of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fate {
+    Done,
+    Refused,
+    /// The call takes effect, and its answer is lost.
+    AnswerLost,
+    /// Another process deletes the document before the call.
+    Deleted,
+}
+
+impl Fate {
+    async fn of<T>(self, call: impl Future<Output = Result<T, RunsError>>) -> Result<T, RunsError> {
+        if self == Self::Refused {
+            return Err(broken());
+        }
+        let done = call.await?;
+        if self == Self::AnswerLost { Err(broken()) } else { Ok(done) }
+    }
+}
+
+fn broken() -> RunsError {
+    SaverError::database("a test", io::Error::other("the disk is on fire")).into()
+}
+
+type Hook = Box<dyn Fn(StoreCall<'_>) -> Fate + Send + Sync>;
+
+/// A store in memory that lets a function observe its calls and choose their fates.
+pub(crate) struct HookedStore {
+    pub(crate) runs: MemoryRuns,
+    hook: Hook,
+}
+
+impl HookedStore {
+    pub(crate) fn new(hook: impl Fn(StoreCall<'_>) -> Fate + Send + Sync + 'static) -> Arc<Layered<Self>> {
+        Arc::new(Layered(Self { runs: MemoryRuns::new(), hook: Box::new(hook) }))
+    }
+}
+
+impl fmt::Debug for HookedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HookedStore")
+    }
+}
+
+#[async_trait]
+impl SaverLayer for HookedStore {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for HookedStore {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
+        let fate = (self.hook)(StoreCall::Change(&change.action));
+        fate.of(self.runs.run_backend().change(change)).await
+    }
+
+    async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
+        (self.hook)(StoreCall::LoadRun).of(self.runs.run_backend().load_run(id)).await
+    }
+
+    async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        (self.hook)(StoreCall::DeleteThread).of(self.runs.thread_backend().delete_thread_if(id, is)).await
+    }
+
+    async fn load_document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        let (fate, documents) = ((self.hook)(StoreCall::LoadDocument(id)), self.runs.document_backend());
+        if fate == Fate::Deleted {
+            documents.delete_document(kind, id).await?;
+        }
+        fate.of(documents.load_document(kind, id)).await
+    }
+
+    async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        (self.hook)(StoreCall::FindDocuments(kind)).of(self.runs.document_backend().find_documents(kind)).await
     }
 }
