@@ -1,14 +1,12 @@
 //! The state that all requests share, and the user who sent a request.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use hier_core::runs::{
-    Assistant, Assistants, NewAssistant, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains,
-};
+use hier_core::runs::{Assistant, Assistants, NewRun, Run, RunStore, RunsError, ThreadIs, ThreadRow, contains};
 use hier_core::store::Store;
 use hier_worker::Handle;
 use serde_json::{Map, Value};
@@ -16,6 +14,7 @@ use uuid::Uuid;
 
 use crate::auth::{Access, Action, Auth, Decision, Resource, User};
 use crate::body::id;
+use crate::default_assistants::{DefaultAssistants, default_id};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::graphs::ServedGraph;
@@ -49,25 +48,8 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Returns true if this is the id of a default assistant, which belongs to a graph of this server.
-    pub(crate) fn is_system(&self, assistant: &str) -> bool {
-        self.system_assistants().contains(assistant)
-    }
-
-    pub(crate) fn system_assistants(&self) -> HashSet<String> {
-        self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
-    }
-
-    /// Creates the default assistant of a graph. Returns false if an assistant with its id exists.
-    pub(crate) async fn create_default_assistant(&self, graph: &str) -> Result<bool, RunsError> {
-        let Some(served) = self.graphs.get(graph) else { return Ok(false) };
-        let mut new = NewAssistant::new(system_assistant(graph).to_string(), graph);
-        new.name = Some(served.graph.spec().name.to_string());
-        new.metadata.insert(CREATED_BY.to_owned(), SYSTEM.into());
-        match Assistants::of(&*self.runs).create(new).await {
-            Err(error) if already_exists(&error) => Ok(false),
-            made => made.map(|_| true),
-        }
+    pub(crate) fn default_assistants(&self) -> DefaultAssistants<'_> {
+        DefaultAssistants::new(&self.graphs, &*self.runs)
     }
 
     /// Adds a run. If the worker of this process has a free slot, it starts the run at once.
@@ -129,17 +111,6 @@ impl App {
     }
 }
 
-/// The metadata field of an assistant that names its creator, and the value that the server writes there.
-pub(crate) const CREATED_BY: &str = "created_by";
-pub(crate) const SYSTEM: &str = "system";
-
-/// The namespace of the ids of default assistants, as in LangGraph's server.
-const NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
-
-pub(crate) fn system_assistant(graph: &str) -> Uuid {
-    Uuid::new_v5(&NAMESPACE, graph.as_bytes())
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
@@ -198,7 +169,7 @@ impl Caller {
         if matches(&found.metadata, &filter) {
             return Ok(found);
         }
-        match (self.app.is_system(&found.id), action) {
+        match (self.app.default_assistants().contains(&found.id), action) {
             (true, Action::Read | Action::CreateRun) => Ok(found),
             (true, _) => Err(ApiError::forbidden()),
             (false, _) => Err(ApiError::no_assistant(assistant)),
@@ -207,11 +178,11 @@ impl Caller {
 
     pub(crate) async fn assistant_or_graph(&self, name: &str) -> ApiResult<Assistant> {
         if self.app.graphs.contains_key(name) {
-            let id = system_assistant(name).to_string();
+            let id = default_id(name);
             return match self.assistant(&id, Action::Read).await {
                 // A caller with the right to do so has deleted it.
                 Err(error) if error.status == StatusCode::NOT_FOUND => {
-                    self.app.create_default_assistant(name).await.map_err(refused)?;
+                    self.app.default_assistants().create(name).await.map_err(refused)?;
                     self.assistant(&id, Action::Read).await
                 }
                 found => found,
@@ -237,8 +208,4 @@ impl Caller {
 /// Returns true if the metadata contains all of these fields.
 pub(crate) fn matches(metadata: &Map<String, Value>, filter: &Map<String, Value>) -> bool {
     filter.iter().all(|(key, want)| metadata.get(key).is_some_and(|have| contains(have, want)))
-}
-
-pub(crate) fn already_exists(error: &RunsError) -> bool {
-    matches!(error, RunsError::Exists { .. })
 }

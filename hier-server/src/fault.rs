@@ -29,6 +29,10 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
     }
 }
 
+pub(crate) fn already_exists(error: &RunsError) -> bool {
+    matches!(error, RunsError::Exists { .. })
+}
+
 pub(crate) fn saver(error: &SaverError) -> ApiError {
     match error {
         SaverError::Busy { .. } | SaverError::Superseded { .. } => ApiError::conflict(error.to_string()),

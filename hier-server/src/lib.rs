@@ -11,6 +11,7 @@ mod body;
 mod context;
 mod cross_origin;
 mod database;
+mod default_assistants;
 mod drawing;
 mod error;
 mod event_tail;

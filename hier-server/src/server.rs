@@ -8,13 +8,13 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, Runner, SecretChannel};
-use hier_core::runs::{Assistant, AssistantPatch, Assistants, RunStore};
+use hier_core::runs::RunStore;
 use hier_core::state::Values;
 use hier_core::store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, CREATED_BY, SYSTEM, system_assistant};
+use crate::app::App;
 use crate::auth::{Auth, NoAuth};
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
@@ -319,7 +319,7 @@ impl Server {
             tasks: TaskTracker::new(),
         });
         WebhookSender::new(app.runs.clone(), app.webhooks.clone(), None).map_err(ServerError::Webhooks)?;
-        create_assistants(&app).await?;
+        app.default_assistants().restore().await?;
         Ok(app)
     }
 
@@ -380,42 +380,6 @@ impl Server {
         let app = self.app().await?;
         Ok(WorkerProcess { app, work })
     }
-}
-
-/// Creates the default assistant of each graph. Replaces a user's assistant that has the same id.
-async fn create_assistants(app: &App) -> Result<(), ServerError> {
-    let assistants = Assistants::of(&*app.runs);
-    for name in app.graphs.keys() {
-        if app.create_default_assistant(name).await? {
-            continue;
-        }
-        let id = system_assistant(name).to_string();
-        let is_ours = |found: &Assistant| found.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM);
-        let Some(found) = assistants.get(&id).await? else { continue };
-        if is_ours(&found) && found.graph == *name {
-            continue;
-        }
-        if is_ours(&found) {
-            tracing::warn!(
-                assistant = id,
-                graph = name,
-                other = found.graph,
-                "returned a default assistant to its graph"
-            );
-            let mut patch = AssistantPatch::default();
-            patch.graph = Some(name.clone());
-            assistants.update(&id, patch).await?;
-            continue;
-        }
-        tracing::warn!(
-            assistant = id,
-            graph = name,
-            "deleted an assistant of a user, because its id belongs to a graph of this server"
-        );
-        assistants.delete(&id).await?;
-        app.create_default_assistant(name).await?;
-    }
-    Ok(())
 }
 
 fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {

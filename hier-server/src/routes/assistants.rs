@@ -15,12 +15,12 @@ use uuid::Uuid;
 use super::page::{self, Page, unknown_sort};
 use super::run_plan::check_limit;
 use crate::answer::{As, Selected};
-use crate::app::{App, CREATED_BY, Caller, SYSTEM, already_exists, matches, system_assistant};
+use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{JsonBody, OptionalBody};
 use crate::drawing::{Drawing, SubgraphDepth, drawing};
 use crate::error::{ApiError, ApiResult};
-use crate::fault::refused;
+use crate::fault::{already_exists, refused};
 use crate::graphs::Schemas;
 use crate::query::Query;
 use crate::time::iso;
@@ -136,32 +136,6 @@ fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
     }
 }
 
-/// Returns true for the default assistant of a graph, even if this server does not serve the graph at the moment.
-fn is_default(app: &App, assistant: &Assistant) -> bool {
-    app.is_system(&assistant.id) || assistant.metadata.get(CREATED_BY).is_some_and(|by| *by == SYSTEM)
-}
-
-/// Refuses to give a default assistant another graph than its own.
-fn check_graph(app: &App, assistant: &Assistant, field: &str, graph: &str) -> ApiResult<()> {
-    let id = &assistant.id;
-    if !is_default(app, assistant) || system_assistant(graph).to_string() == *id {
-        return Ok(());
-    }
-    Err(ApiError::invalid(format!(
-        "`{field}`: {id} is the default assistant of another graph: create another assistant of graph `{graph}`"
-    )))
-}
-
-/// Refuses metadata that would make a user's assistant look like a default assistant, or the reverse.
-fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> ApiResult<()> {
-    match metadata.and_then(|metadata| metadata.get(CREATED_BY)) {
-        Some(by) if (*by == SYSTEM) != is_system => Err(ApiError::invalid(
-            "`metadata.created_by`: `system` marks the assistants that the server creates for its graphs: leave it out",
-        )),
-        _ => Ok(()),
-    }
-}
-
 pub(crate) async fn create(
     caller: Caller,
     JsonBody(body): JsonBody<AssistantBody>,
@@ -171,7 +145,7 @@ pub(crate) async fn create(
         body.graph_id.ok_or_else(|| ApiError::invalid("`graph_id` is missing: name the graph of the assistant"))?;
     caller.app.graph(&graph)?;
     check_config(body.config.as_ref())?;
-    check_metadata(body.metadata.as_ref(), false)?;
+    caller.app.default_assistants().check_metadata(None, body.metadata.as_ref())?;
     let (config, context) = mirrored(body.config.unwrap_or_default(), body.context.unwrap_or_default())?;
     let mut new = NewAssistant::new(body.assistant_id.unwrap_or_else(Uuid::new_v4).to_string(), graph);
     let name = body.name.unwrap_or_else(|| UNNAMED.to_owned());
@@ -180,7 +154,7 @@ pub(crate) async fn create(
     new.metadata.extend(filter);
     let assistants = Assistants::of(&*caller.app.runs);
     let id = new.id.clone();
-    if caller.app.is_system(&id) && assistants.get(&id).await.map_err(refused)?.is_none() {
+    if caller.app.default_assistants().contains(&id) && assistants.get(&id).await.map_err(refused)?.is_none() {
         return Err(ApiError::invalid(format!(
             "`assistant_id`: {id} belongs to a graph of this server: use another one"
         )));
@@ -218,7 +192,7 @@ async fn find(caller: &Caller, body: &AssistantSearchBody) -> ApiResult<Vec<Assi
     query.name.clone_from(&body.name);
     query.metadata = body.metadata.clone().unwrap_or_default();
     let mut found = Assistants::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
-    let system = caller.app.system_assistants();
+    let system = caller.app.default_assistants().ids();
     found.retain(|assistant| system.contains(&assistant.id) || matches(&assistant.metadata, &filter));
     Ok(found)
 }
@@ -264,12 +238,13 @@ pub(crate) async fn patch(
     JsonBody(body): JsonBody<AssistantBody>,
 ) -> ApiResult<Json<AssistantObject>> {
     let old = caller.assistant(&assistant, Action::Update).await?;
+    let defaults = caller.app.default_assistants();
     if let Some(graph) = &body.graph_id {
         caller.app.graph(graph)?;
-        check_graph(&caller.app, &old, "graph_id", graph)?;
+        defaults.check_graph(&old, "graph_id", graph)?;
     }
     check_config(body.config.as_ref())?;
-    check_metadata(body.metadata.as_ref(), is_default(&caller.app, &old))?;
+    defaults.check_metadata(Some(&old), body.metadata.as_ref())?;
     let mut patch = AssistantPatch::default();
     if body.config.is_some() || body.context.is_some() {
         let (config, context) = changed(&old, body.config, body.context)?;
@@ -349,7 +324,7 @@ pub(crate) async fn latest(
     let versions = assistants.versions(&found.id).await.map_err(refused)?;
     let missing = || ApiError::not_found(format!("Assistant with ID {} has no version {}", found.id, body.version));
     let wanted = versions.iter().find(|known| known.version == body.version).ok_or_else(missing)?;
-    check_graph(&caller.app, &found, "version", &wanted.graph)?;
+    caller.app.default_assistants().check_graph(&found, "version", &wanted.graph)?;
     Ok(Json(object(&assistants.set_latest(&found.id, body.version).await.map_err(refused)?)))
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::{App, Caller};
 use crate::auth::Action;
+use crate::default_assistants::default_id;
 use crate::error::{ApiError, ApiResult};
 use crate::graphs::ServedGraph;
 use crate::query::Query;
@@ -31,7 +32,7 @@ pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<V
 /// Returns the graph with this name if the caller may read its default assistant.
 async fn served<'a>(caller: &'a Caller, name: &str) -> ApiResult<&'a ServedGraph> {
     let served = caller.app.graph(name)?;
-    caller.assistant(&crate::app::system_assistant(name).to_string(), Action::Read).await?;
+    caller.assistant(&default_id(name), Action::Read).await?;
     Ok(served)
 }
 

@@ -1,16 +1,17 @@
 //! Assistants.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hier_core::graph::Graph as _;
-use hier_core::runs::{AssistantPatch, Assistants, MemoryRuns};
+use hier_core::runs::{AssistantPatch, Assistants, MemoryRuns, NewAssistant};
 use hier_core::store::MemoryStore;
 use hier_server::Server;
 use reqwest::Method;
 use serde_json::json;
 
 use crate::graphs::{Hitl, server};
-use crate::support::{desk, open};
+use crate::support::{Fate, HookedStore, StoreCall, desk, open};
 
 #[tokio::test]
 async fn each_graph_has_a_default_assistant() {
@@ -93,7 +94,7 @@ async fn default_assistant_waits_for_its_graph() {
     let (_, found) = desk.get(path).await;
     assert_eq!(
         (&found["graph_id"], &found["description"], &found["version"]),
-        (&json!("two"), &json!("adds"), &json!(4))
+        (&json!("two"), &json!("adds"), &json!(2))
     );
     let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
     assert_eq!(desk.post("/runs/wait", run.clone()).await.1["log"], json!(["a", "b"]));
@@ -108,6 +109,72 @@ async fn default_assistant_waits_for_its_graph() {
     assert_eq!(desk.post("/runs/wait", run).await.1["log"], json!(["a", "b"]));
     assert_eq!(desk.get(path).await.1["version"], 1);
     desk.stop().await;
+}
+
+/// The id of the default assistant of the graph `two`.
+const TWO: &str = "4499204c-8eda-5495-a842-3696dc7527c7";
+
+/// Configures the default assistant of `two` for `hitl`, as earlier versions of the server did.
+async fn move_to_hitl(store: &MemoryRuns) {
+    let mut moved = AssistantPatch::default();
+    moved.graph = Some("hitl".to_owned());
+    moved.config = Some(json!({ "recursion_limit": 9 }).as_object().expect("an object").clone());
+    moved.context = Some(json!({ "prompt": "for hitl" }));
+    Assistants::of(store).update(TWO, moved).await.expect("an assistant");
+}
+
+/// The configuration was made for the other graph.
+#[tokio::test]
+async fn default_assistant_returns_to_its_graph_with_its_own_configuration() {
+    let store = MemoryRuns::new();
+    let start = async || {
+        let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+        let (_, found) = desk.get(&format!("/assistants/{TWO}")).await;
+        desk.stop().await;
+        (found["graph_id"].clone(), found["version"].clone(), found["context"].clone(), found["config"].clone())
+    };
+    assert_eq!(start().await, (json!("two"), json!(1), json!({}), json!({})));
+    let mut own = AssistantPatch::default();
+    own.context = Some(json!({ "prompt": "for two" }));
+    Assistants::of(&store).update(TWO, own).await.expect("an assistant");
+    move_to_hitl(&store).await;
+    move_to_hitl(&store).await;
+    assert_eq!(start().await, (json!("two"), json!(2), json!({ "prompt": "for two" }), json!({})));
+
+    // It has never belonged to its own graph.
+    Assistants::of(&store).delete(TWO).await.expect("an assistant");
+    let mut foreign = NewAssistant::new(TWO, "hitl");
+    foreign.context = json!({ "prompt": "for hitl" });
+    foreign.metadata.insert("created_by".to_owned(), json!("system"));
+    Assistants::of(&store).create(foreign).await.expect("an assistant");
+    assert_eq!(start().await, (json!("two"), json!(1), json!({}), json!({})));
+}
+
+/// The process deletes it before each of the server's reads in turn.
+#[tokio::test]
+async fn server_starts_if_another_process_deletes_a_default_assistant() {
+    for place in 0..3 {
+        let (is_moved, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let store = HookedStore::new({
+            let (is_moved, reads) = (is_moved.clone(), reads.clone());
+            move |call| match call {
+                StoreCall::LoadDocument(TWO)
+                    if is_moved.load(Ordering::SeqCst) && reads.fetch_add(1, Ordering::SeqCst) == place =>
+                {
+                    Fate::Deleted
+                }
+                _ => Fate::Done,
+            }
+        });
+        let start = async || open(server().storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+        start().await.stop().await;
+        move_to_hitl(&store.runs).await;
+        is_moved.store(true, Ordering::SeqCst);
+        start().await.stop().await;
+        assert!(reads.load(Ordering::SeqCst) > place, "another process deleted it before read {place}");
+        let found = Assistants::of(&store.runs).get(TWO).await.expect("the store").expect("a new default assistant");
+        assert_eq!((&*found.graph, found.version, found.context), ("two", 1, json!(null)), "{place}");
+    }
 }
 
 /// An earlier version of the server let a user change the graph of a default assistant.
