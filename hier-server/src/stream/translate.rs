@@ -178,7 +178,7 @@ impl StreamTranslator {
     }
 
     /// Reports the messages that were sent in pieces as complete. These events are the last ones of their log event,
-    /// because their log event depends on the modes.
+    /// because only clients with the mode `messages` count them.
     fn complete(&mut self, events: &mut NumberedEvents) {
         let messages = std::mem::take(&mut self.sent_in_pieces);
         let complete = |(namespace, message): (Vec<String>, Value)| {
@@ -205,7 +205,9 @@ impl StreamTranslator {
 
     fn update(&mut self, data: Value, namespace: &[String], events: &mut NumberedEvents) {
         events.extend(1, self.plain(ClientMode::Updates, namespace, data));
-        if !self.has(ClientMode::Values) {
+        // The modes of the run decide, so that a client that joins with other modes skips no message and gets none
+        // twice.
+        if !self.run.request.options.stream_mode.contains(&ClientMode::Values) {
             self.complete(events);
         }
     }

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use crate::graphs::server;
-use crate::support::{Desk, Fate, HookedStore, SentEvent, StoreCall, names, open, parse};
+use crate::support::{Desk, Fate, HookedStore, SentEvent, StoreCall, names, open, parse, said};
 
 async fn joined(desk: &Desk, path: &str, after: &str) -> Vec<SentEvent> {
     let request = desk.client.get(format!("{}{path}", desk.base)).header("last-event-id", after);
@@ -69,24 +69,43 @@ async fn event_has_the_same_id_in_all_modes() {
     let desk = crate::support::desk().await;
     for graph in ["two", "hitl", "chat"] {
         let (path, all) = streamed(&desk, graph, &MODES).await;
-        // The mode `values` determines after which event a message in pieces is reported as complete.
-        let is_fixed = |event: &&SentEvent| event.event != "messages/complete";
         for mode in MODES {
             let path = format!("{path}?stream_mode={mode}");
             let of_mode = joined(&desk, &path, "-1").await;
-            for event in of_mode.iter().filter(is_fixed) {
+            for event in &of_mode {
                 assert!(all.contains(event), "{graph} {mode}: {event:?}");
             }
             for (place, last) in all.iter().enumerate() {
-                let later: Vec<&SentEvent> =
-                    of_mode.iter().filter(is_fixed).filter(|event| all[place + 1..].contains(event)).collect();
+                let later: Vec<SentEvent> =
+                    of_mode.iter().filter(|event| all[place + 1..].contains(event)).cloned().collect();
                 let after = last.id.as_ref().expect("an id");
-                let sent = joined(&desk, &path, after).await;
-                assert_eq!(sent.iter().filter(is_fixed).collect::<Vec<_>>(), later, "{graph} {mode} after {after}");
+                assert_eq!(joined(&desk, &path, after).await, later, "{graph} {mode} after {after}");
             }
         }
         let ids: std::collections::BTreeSet<_> = all.iter().map(|event| &event.id).collect();
         assert_eq!(ids.len(), all.len(), "no two events have one id");
+    }
+    desk.stop().await;
+}
+
+/// The modes with which the run was created decide after which event a message in pieces is complete.
+#[tokio::test]
+async fn message_is_complete_once_for_a_client_that_joins_with_other_modes() {
+    let desk = crate::support::desk().await;
+    let modes: [&[&str]; 3] = [&["messages"], &["messages", "values"], &["messages", "events"]];
+    for created_with in modes {
+        let (path, all) = streamed(&desk, "chat", created_with).await;
+        let of_messages = |events: Vec<SentEvent>| -> Vec<SentEvent> {
+            events.into_iter().filter(|event| event.event.starts_with("messages/")).collect()
+        };
+        let all = of_messages(all);
+        let complete = said(&all, "messages/complete").into_iter().filter(|data| data[0]["type"] == "ai");
+        assert_eq!(complete.count(), 1, "{created_with:?}: {all:?}");
+        for joined_with in modes {
+            let query: Vec<String> = joined_with.iter().map(|mode| format!("stream_mode={mode}")).collect();
+            let sent = joined(&desk, &format!("{path}?{}", query.join("&")), "-1").await;
+            assert_eq!(of_messages(sent), all, "{created_with:?} {joined_with:?}");
+        }
     }
     desk.stop().await;
 }
