@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::{Checkpointer, Sweeper, sweep_every};
+use hier_core::checkpoint::{Checkpointer, Claim, Sweeper, WhenRunning, sweep_every};
 use hier_core::graph::{DynCommand, DynEventSink, DynInput, DynRun};
 use hier_core::{CancellationToken, Config, Outcome, Question, RunError, StreamMode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::elicitation;
 use super::graph_tool::GraphTool;
@@ -22,12 +23,11 @@ pub(crate) struct GraphCalls {
     pub(crate) key: SealKey,
     pub(crate) lasts: Duration,
     pub(crate) running: Arc<Semaphore>,
-    /// Deletes expired threads, from the first question on.
-    pub(crate) sweeper: OnceLock<Sweeper>,
+    sweeper: OnceLock<Sweeper>,
 }
 
 /// The interval at which expired threads are deleted.
-const SWEEP: Duration = Duration::from_hours(1);
+pub(crate) const SWEEP: Duration = Duration::from_hours(1);
 
 /// The state of a call after a run.
 pub(crate) enum CallOutcome {
@@ -43,16 +43,63 @@ pub(crate) struct PreparedCall {
     pub(crate) input: DynInput,
     /// Answers that the client sent before the graph asked a question.
     pub(crate) early: Option<BTreeMap<String, Value>>,
+    /// The questions that the input answers.
+    pub(crate) asked: AskedQuestions,
 }
 
 pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
-    /// The state that the client has sent. The client must still answer in the time that the state names.
-    pub(crate) state: Option<String>,
+    pub(crate) asked: AskedQuestions,
+}
+
+/// The questions that a client was asked last, and the deadline of its answers.
+#[derive(Default)]
+pub(crate) struct AskedQuestions {
+    ids: Vec<String>,
+    /// `None` if the deadline is too far in the future for the clock.
+    until: Option<Instant>,
+    /// The state of these questions that the client has sent.
+    state: Option<String>,
+}
+
+impl AskedQuestions {
+    /// Returns the next questions of the same call. If an answer had the wrong type, its question is among them again
+    /// and keeps its deadline. All of them must then be answered by this deadline, because the client sends their
+    /// answers together.
+    pub(crate) fn next(self, questions: &[Question], lasts: Duration) -> Self {
+        let ids = ids(questions);
+        if ids == self.ids {
+            return self;
+        }
+        let is_again = ids.iter().any(|id| self.ids.contains(id));
+        let until = if is_again { self.until } else { Instant::now().checked_add(lasts) };
+        Self { ids, until, state: None }
+    }
+
+    /// Returns the time that is left for the answers.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()))
+    }
 }
 
 impl GraphCalls {
+    pub(crate) fn new(
+        graphs: BTreeMap<String, GraphTool>,
+        saver: Arc<dyn Checkpointer>,
+        key: SealKey,
+        lasts: Duration,
+        most: usize,
+    ) -> Self {
+        let running = Arc::new(Semaphore::new(most));
+        Self { graphs, saver, key, lasts, running, sweeper: OnceLock::new() }
+    }
+
+    /// Deletes expired threads from now on, such as those of an earlier process. Needs a tokio runtime.
+    pub(crate) fn sweep(&self) {
+        self.sweeper.get_or_init(|| sweep_every(self.saver.clone(), SWEEP));
+    }
+
     /// Returns a permit for one more call, or `None` at the limit.
     pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.running.clone().try_acquire_owned().ok()
@@ -88,10 +135,7 @@ impl GraphCalls {
         let result = match served.graph.run(run).await {
             Ok(Outcome::Finished(state)) => served.result(state),
             Ok(Outcome::Interrupted(asked)) => match open_questions(asked.questions) {
-                Ok(questions) => {
-                    self.sweeper.get_or_init(|| sweep_every(self.saver.clone(), SWEEP));
-                    return CallOutcome::Asks(questions);
-                }
+                Ok(questions) => return CallOutcome::Asks(questions),
                 Err(why) => failed(why),
             },
             Ok(Outcome::Stopped(stopped)) => failed(format!("the graph stopped: {}", stopped.reason)),
@@ -111,6 +155,19 @@ impl GraphCalls {
         CallOutcome::Done(result)
     }
 
+    /// Restarts the time after which a thread expires. The caller must not drop the future, which holds the thread's
+    /// lease.
+    pub(crate) async fn keep_thread(&self, thread: &str) {
+        let claim = Claim { when_running: WhenRunning::Reject, keeps_time_to_live: true, ..Claim::default() };
+        let kept = match self.saver.acquire(thread, claim).await {
+            Ok(lease) => self.saver.release(&lease).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = kept {
+            tracing::warn!(thread, %error, "failed to keep the thread of a task that waits for a free place");
+        }
+    }
+
     /// Deletes the thread of a call that has ended.
     pub(crate) async fn delete_thread(&self, thread: &str) {
         if let Err(error) = self.saver.delete_thread(thread).await {
@@ -128,14 +185,13 @@ impl GraphCalls {
         Ok(snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person()).collect())
     }
 
-    /// Seals the state that a client needs to answer these questions.
-    pub(crate) fn seal(
-        &self,
-        by: (&str, &SessionOwner),
-        thread: &str,
-        questions: &[Question],
-    ) -> Result<String, String> {
-        self.key.seal(&seal_context(by), thread, ids(questions), self.lasts, SystemTime::now())
+    /// Returns the state that a client needs to answer these questions. The state stays the same while the questions do.
+    pub(crate) fn seal(&self, by: (&str, &SessionOwner), open: &PendingCall) -> Result<String, String> {
+        let AskedQuestions { ids, state, .. } = &open.asked;
+        if let Some(state) = state {
+            return Ok(state.clone());
+        }
+        self.key.seal(&seal_context(by), &open.thread, ids.clone(), open.asked.remaining(), SystemTime::now())
     }
 
     /// Opens the call of a sealed state. Fails if the state is invalid or was already used.
@@ -145,12 +201,17 @@ impl GraphCalls {
         served: &GraphTool,
         state: &str,
     ) -> Result<PendingCall, String> {
-        let opened = self.key.open(&seal_context(by), state, SystemTime::now())?;
+        let now = SystemTime::now();
+        let opened = self.key.open(&seal_context(by), state, now)?;
+        let until = UNIX_EPOCH.checked_add(Duration::from_secs(opened.until));
+        let remaining = until.map(|until| until.duration_since(now).unwrap_or_default());
+        let until = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         let questions = self.still_open(served, &opened.thread).await.map_err(|error| error.to_string())?;
         if ids(&questions) != opened.questions {
             return Err("`requestState` was answered already: its questions are closed".to_owned());
         }
-        Ok(PendingCall { thread: opened.thread, questions, state: Some(state.to_owned()) })
+        let asked = AskedQuestions { ids: opened.questions, until, state: Some(state.to_owned()) };
+        Ok(PendingCall { thread: opened.thread, questions, asked })
     }
 
     /// Returns the input that answers the questions, or `None` if an answer is missing or invalid.

@@ -20,7 +20,7 @@ use rmcp::{RoleServer, ServerHandler, ServiceError};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::calls::{CallOutcome, GraphCalls, PendingCall, PreparedCall, failed};
+use super::calls::{AskedQuestions, CallOutcome, GraphCalls, PendingCall, PreparedCall, failed};
 use super::elicitation;
 use super::progress::ProgressSender;
 use super::prompt::ServedPrompt;
@@ -86,12 +86,17 @@ impl ServerHandler for ClientRequestHandler {
                 let open = self.calls.reopen((&tool, &SessionOwner::of_context(&context)), &served, state).await;
                 let open = open.map_err(|why| ErrorData::invalid_params(why, None))?;
                 match GraphCalls::answers(&open.questions, &request.input_responses.unwrap_or_default()) {
-                    Some(input) => PreparedCall { tool, served, thread: open.thread, input, early: None },
+                    Some(input) => {
+                        PreparedCall { tool, served, thread: open.thread, input, early: None, asked: open.asked }
+                    }
                     None => return self.input_required(&tool, &open, &context),
                 }
             }
             None => match GraphCalls::prepare(&served, request.arguments) {
-                Ok((thread, input)) => PreparedCall { tool, served, thread, input, early: request.input_responses },
+                Ok((thread, input)) => {
+                    let (early, asked) = (request.input_responses, AskedQuestions::default());
+                    PreparedCall { tool, served, thread, input, early, asked }
+                }
                 Err(why) => return Ok(failed(why).into()),
             },
         };
@@ -240,7 +245,7 @@ impl ClientRequestHandler {
         call: PreparedCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let PreparedCall { tool, served, thread, mut input, mut early } = call;
+        let PreparedCall { tool, served, thread, mut input, mut early, mut asked } = call;
         let progress = context.meta.get_progress_token().map(|token| ProgressSender::to(context.peer.clone(), token));
         let outcome = loop {
             let event_sink = progress.as_ref().map(|progress| progress.sink.clone());
@@ -251,15 +256,17 @@ impl ClientRequestHandler {
                 input = answered;
                 continue;
             }
-            match outcome {
-                CallOutcome::Asks(questions) if is_old(context) => match self.ask_in_time(&questions, context).await {
-                    Ok(answered) => input = answered,
-                    Err(why) => {
-                        self.calls.delete_thread(&thread).await;
-                        break CallOutcome::Done(failed(why));
-                    }
-                },
-                outcome => break outcome,
+            let CallOutcome::Asks(questions) = outcome else { break outcome };
+            asked = asked.next(&questions, self.calls.lasts);
+            if !is_old(context) {
+                break CallOutcome::Asks(questions);
+            }
+            match self.ask_in_time(&questions, asked.remaining(), context).await {
+                Ok(answered) => input = answered,
+                Err(why) => {
+                    self.calls.delete_thread(&thread).await;
+                    break CallOutcome::Done(failed(why));
+                }
             }
         };
         if let Some(progress) = progress {
@@ -268,7 +275,7 @@ impl ClientRequestHandler {
         match outcome {
             CallOutcome::Done(result) => Ok(result.into()),
             CallOutcome::Asks(questions) => {
-                let open = PendingCall { thread, questions, state: None };
+                let open = PendingCall { thread, questions, asked };
                 let asked = self.input_required(&tool, &open, context);
                 if asked.is_err() {
                     self.calls.delete_thread(&open.thread).await;
@@ -288,10 +295,7 @@ impl ClientRequestHandler {
         let client = context.client_capabilities();
         let requests = elicitation::requests(&open.questions, client.as_ref())
             .map_err(|needed| ErrorData::missing_required_client_capability(*needed))?;
-        let state = match &open.state {
-            Some(state) => Ok(state.clone()),
-            None => self.calls.seal((tool, &SessionOwner::of_context(context)), &open.thread, &open.questions),
-        };
+        let state = self.calls.seal((tool, &SessionOwner::of_context(context)), open);
         let state = state.map_err(|why| ErrorData::internal_error(why, None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
@@ -300,10 +304,11 @@ impl ClientRequestHandler {
     async fn ask_in_time(
         &self,
         questions: &[Question],
+        remaining: Duration,
         context: &RequestContext<RoleServer>,
     ) -> Result<DynInput, String> {
         tokio::select! {
-            answered = timeout(self.calls.lasts, self.ask_now(questions, context)) => {
+            answered = timeout(remaining, self.ask_now(questions, context)) => {
                 answered.unwrap_or_else(|_| Err(self.calls.unanswered()))
             }
             () = context.ct.cancelled() => Err("the call was cancelled".to_owned()),

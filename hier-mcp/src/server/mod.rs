@@ -14,7 +14,7 @@ mod uri_template;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -33,7 +33,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
 
 use self::calls::GraphCalls;
 use self::graph_tool::GraphTool;
@@ -165,7 +165,8 @@ impl McpServer {
     /// questions of the others.
     ///
     /// The thread of an unanswered question [expires](hier_core::Config::time_to_live) an hour after the
-    /// [`question_timeout`](Self::question_timeout). The server deletes the expired threads of the saver.
+    /// [`question_timeout`](Self::question_timeout). The server deletes the expired threads of the saver when it starts
+    /// (a router that is created outside a Tokio runtime: at the first request), and then each hour.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
@@ -178,8 +179,9 @@ impl McpServer {
         self
     }
 
-    /// Sets the time within which a client must answer a question. The server rejects later answers. A task that waits
-    /// for the answer, or a call of a client with an older protocol, then fails. Defaults to 24 hours.
+    /// Sets the time within which a client must answer a question. An answer of the wrong type does not extend this time.
+    /// The server rejects later answers. A task that waits for the answer, or a call of a client with an older protocol,
+    /// then fails. Defaults to 24 hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
@@ -236,15 +238,12 @@ impl McpServer {
             Some(key) => key.clone(),
             None => SealKey::random()?,
         };
-        let calls = GraphCalls {
-            graphs: self.graphs.clone(),
-            saver: self.saver.clone(),
-            key,
-            lasts: self.lasts,
-            running: Arc::new(Semaphore::new(self.calls)),
-            sweeper: OnceLock::new(),
-        };
+        let calls = GraphCalls::new(self.graphs.clone(), self.saver.clone(), key, self.lasts, self.calls);
         let offers = Offers { resources: self.resources.clone(), prompts: self.prompts.clone() };
+        // A router may be created outside a runtime. The deletion then starts with the first request.
+        if Handle::try_current().is_ok() {
+            calls.sweep();
+        }
         let (calls, offers) = (Arc::new(calls), Arc::new(offers));
         Ok(ClientRequestHandler { calls, offers, tasks: Arc::default(), name: self.name.clone() })
     }
@@ -306,7 +305,11 @@ impl McpServer {
         config = config.with_allowed_origins(origins);
         let manager = Arc::new(LocalSessionManager::default());
         let sessions = Arc::new(Sessions::new(manager.clone()));
-        let service = StreamableHttpService::new(move || Ok(handler.clone()), manager, config);
+        let begin = move || {
+            handler.calls.sweep();
+            Ok(handler.clone())
+        };
+        let service = StreamableHttpService::new(begin, manager, config);
         let guarded = from_fn(move |request: Request, next: Next| guard(sessions.clone(), request, next));
         let router = Router::new().route_service("/mcp", service).layer(guarded);
         let Some(token) = self.bearer else { return Ok(router) };

@@ -11,9 +11,9 @@ use rmcp::model::{CallToolResult, ErrorData, InputRequest, Task};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::calls::{CallOutcome, GraphCalls, PreparedCall, failed};
+use super::calls::{CallOutcome, GraphCalls, PreparedCall, SWEEP, failed};
 use super::elicitation;
 use super::sessions::SessionOwner;
 
@@ -80,7 +80,7 @@ async fn run(
     task: &TaskContext,
     place: OwnedSemaphorePermit,
 ) -> Result<CallToolResult, TaskExit> {
-    let PreparedCall { served, thread, mut input, .. } = call;
+    let PreparedCall { served, thread, mut input, mut asked, .. } = call;
     let (mut place, mut used) = (Some(place), BTreeSet::new());
     loop {
         let cancel = CancellationToken::new();
@@ -99,24 +99,41 @@ async fn run(
             CallOutcome::Asks(questions) => questions,
         };
         drop(place.take());
+        asked = asked.next(&questions, calls.lasts);
         let late = |_| Err(Ok(failed(calls.unanswered())));
-        match timeout(calls.lasts, ask(task, &questions, &mut used)).await.unwrap_or_else(late) {
+        match timeout(asked.remaining(), ask(task, &questions, &mut used)).await.unwrap_or_else(late) {
             Ok(answered) => input = answered,
             Err(ended) => {
                 calls.delete_thread(&thread).await;
                 return ended;
             }
         }
-        place = tokio::select! {
-            biased;
-            () = task.cancelled() => {
+        match wait_for_place(calls, &thread, task).await {
+            Ok(free) => place = Some(free),
+            Err(ended) => {
                 calls.delete_thread(&thread).await;
-                return Err(TaskExit::Cancelled);
+                return Err(ended);
             }
-            free = calls.running.clone().acquire_owned() => {
-                Some(free.map_err(|error| ErrorData::internal_error(error.to_string(), None))?)
+        }
+    }
+}
+
+/// Waits until the call may continue. Its thread does not expire meanwhile.
+async fn wait_for_place(
+    calls: &GraphCalls,
+    thread: &str,
+    task: &TaskContext,
+) -> Result<OwnedSemaphorePermit, TaskExit> {
+    let mut acquiring = pin!(calls.running.clone().acquire_owned());
+    loop {
+        tokio::select! {
+            biased;
+            () = task.cancelled() => return Err(TaskExit::Cancelled),
+            free = &mut acquiring => {
+                return free.map_err(|error| ErrorData::internal_error(error.to_string(), None).into());
             }
-        };
+            () = sleep(SWEEP / 2) => calls.keep_thread(thread).await,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Questions that the client declines or never answers.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
@@ -9,10 +8,10 @@ use hier_core::{Result, async_trait};
 use hier_mcp::McpServer;
 use serde_json::{Value, json};
 
-use crate::ends::{eventually, threads};
+use crate::ends::{eventually, pass, threads};
 use crate::sessions::Session;
-use crate::tasks::{answer, ask, next_question, start, until};
-use crate::{Nights, Office, Trip, TripUpdate, accepted, call, serve, server};
+use crate::tasks::{ask, next_question, start, until};
+use crate::{Book, Nights, Office, Trip, TripUpdate, accepted, call, serve, server};
 
 fn declined(key: &str) -> Value {
     json!({ key: { "action": "decline" } })
@@ -104,39 +103,74 @@ async fn thread_of_a_question_that_nobody_answers_expires() {
     let url = serve(server(&Office::default()).saver(Hasty(saver.clone()))).await;
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_hours(1)).await;
-    tokio::time::resume();
+    pass(Duration::from_hours(1)).await;
     eventually("the thread is deleted", async || threads(&saver).await.is_empty()).await;
 }
 
-/// A wrong answer does not extend the time.
+/// An earlier process has left it.
+#[tokio::test]
+async fn expired_threads_are_deleted_when_the_server_starts() {
+    let saver = MemorySaver::new();
+    let book = Book::compile().checkpointer(saver.clone());
+    let config = Config::new().thread("left").time_to_live(Duration::ZERO);
+    let out = book.invoke(Trip::default()).config(config).context(Office::default()).await.unwrap();
+    assert!(!out.is_finished());
+    assert_eq!(threads(&saver).await.len(), 1);
+    serve(server(&Office::default()).saver(saver.clone())).await;
+    eventually("the thread is deleted", async || threads(&saver).await.is_empty()).await;
+}
+
+/// The state names the deadline. A wrong answer does not extend it.
 #[tokio::test]
 async fn state_of_a_question_stays_the_same_until_it_is_answered() {
     let url = serve(server(&Office::default())).await;
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     let state = &asked["result"]["requestState"];
-    let again = call(&url, json!({"name": "book", "inputResponses": {"nights": 3}, "requestState": state})).await;
-    assert_eq!(again["result"]["requestState"], *state, "{again}");
+    // An answer of the wrong form, and one of the wrong type.
+    for responses in [json!({"nights": 3}), accepted("nights", json!({"nights": "many"}))] {
+        let again = call(&url, json!({"name": "book", "inputResponses": responses, "requestState": state})).await;
+        assert_eq!(again["result"]["requestState"], *state, "{again}");
+    }
 }
 
+/// The node of the wish has its answer, and asks no more.
 #[tokio::test]
-async fn cancelled_task_does_not_wait_for_a_free_place() {
-    let (office, saver) = (Office::default(), MemorySaver::new());
-    let url = serve(server(&office).allow_task("book").saver(saver.clone()).max_calls(1)).await;
-    let id = start(&url, "book").await;
-    let (nights, _) = next_question(&url, &id, &[]).await;
-    let own = threads(&saver).await;
-    let taken = tokio::spawn({
-        let url = url.clone();
-        async move { call(&url, json!({"name": "wait", "arguments": {}})).await }
-    });
-    eventually("the other call has begun", async || office.begun.load(Ordering::SeqCst) == 2).await;
-    answer(&url, &id, &nights, json!({"nights": 2})).await;
-    until(&url, &id, "working").await;
-    ask(&url, "tasks/cancel", json!({"taskId": id})).await;
-    tokio::time::timeout(Duration::from_secs(5), until(&url, &id, "cancelled")).await.expect("it does not wait");
-    eventually("its thread is deleted", async || threads(&saver).await.is_disjoint(&own)).await;
-    assert_eq!(office.booked.load(Ordering::SeqCst), 0);
-    taken.abort();
+async fn wrong_answer_does_not_extend_the_time_of_its_question() {
+    let server = server(&Office::default()).graph("pair", Pair::compile(), ());
+    let url = serve(server.allow_task("book").allow_task("pair")).await;
+    for tool in ["book", "pair"] {
+        let id = start(&url, tool).await;
+        until(&url, &id, "input_required").await;
+        pass(Duration::from_hours(23)).await;
+        let mut responses = accepted("nights", json!({"nights": "many"}));
+        if tool == "pair" {
+            responses["wish"] = accepted("wish", json!({"answer": "a view"}))["wish"].clone();
+        }
+        ask(&url, "tasks/update", json!({"taskId": id, "inputResponses": responses})).await;
+        let known = ["nights".to_owned(), "wish".to_owned()];
+        assert_eq!(next_question(&url, &id, &known).await.0, "nights-2");
+        pass(Duration::from_hours(1)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(5), until(&url, &id, "completed")).await;
+        let task = ended.expect("the task ends");
+        let text = task["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("no answer within 86400 s"), "{text}");
+    }
+}
+
+/// The client with an older protocol is asked during the call. Less than 15 seconds pass, because the stream then needs
+/// heartbeats, whose clock stands still.
+#[tokio::test]
+async fn wrong_answer_does_not_extend_the_time_of_a_call() {
+    let url = serve(server(&Office::default()).question_timeout(Duration::from_secs(14))).await;
+    let mut session = Session::begin(&url).await;
+    let mut calling = session.call("book", json!({"place": "Rome"})).await;
+    let question = session.next(&mut calling).await;
+    pass(Duration::from_secs(7)).await;
+    session.respond(&question, json!({"action": "accept", "content": {"nights": "many"}})).await;
+    let again = session.next(&mut calling).await;
+    assert_eq!(again["params"]["message"], question["params"]["message"], "{again}");
+    pass(Duration::from_secs(7)).await;
+    let ended = session.next(&mut calling).await;
+    let text = ended["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("no answer within 14 s"), "{ended}");
 }

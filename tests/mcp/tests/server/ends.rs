@@ -24,14 +24,14 @@ async fn fail() -> Result<()> {
 
 /// Records of the jobs that a graph starts outside its process.
 #[derive(Clone, Debug, Default)]
-struct Jobs {
-    begun: Arc<AtomicUsize>,
+pub(crate) struct Jobs {
+    pub(crate) begun: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
 }
 
 graph! {
     /// Waits for a job.
-    Print<Trip, Jobs> = Graph { nodes: [print], edges: [START >> print >> END] }
+    pub(crate) Print<Trip, Jobs> = Graph { nodes: [print], edges: [START >> print >> END] }
 }
 
 async fn print(run: &Run<Jobs>) {
@@ -45,6 +45,13 @@ async fn print(run: &Run<Jobs>) {
 pub(crate) async fn threads(saver: &MemorySaver) -> BTreeSet<Arc<str>> {
     let listed = saver.list(ListQuery::default()).await.unwrap();
     listed.into_iter().map(|checkpoint| checkpoint.thread).collect()
+}
+
+/// Lets this time pass at once.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 /// Waits up to 5 seconds for a condition.

@@ -4,6 +4,7 @@ mod declined;
 mod ends;
 mod sessions;
 mod tasks;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -56,6 +56,12 @@ impl Session {
         assert_eq!(self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await.status(), 202);
     }
 
+    /// Sends a ping and returns the answer.
+    pub(crate) async fn ping(&self) -> Value {
+        let answer = self.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})).await.text().await.unwrap();
+        messages(&answer).pop().expect("an answer")
+    }
+
     /// Returns the next message of the server.
     pub(crate) async fn next(&mut self, call: &mut Response) -> Value {
         let requests = self.requests.as_mut().unwrap();
@@ -66,12 +72,16 @@ impl Session {
                     chunk = call.chunk() => chunk,
                 };
                 let chunk = chunk.unwrap().expect("the session goes on");
-                let lines = std::str::from_utf8(&chunk).unwrap().lines();
-                let data = lines.filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-                self.read.extend(data.filter_map(|data| serde_json::from_str::<Value>(data).ok()));
+                self.read.extend(messages(std::str::from_utf8(&chunk).unwrap()));
             }
         };
         tokio::time::timeout(Duration::from_secs(5), read).await.expect("a message");
         self.read.pop_front().unwrap()
     }
+}
+
+/// Returns the messages in a part of a stream.
+fn messages(text: &str) -> Vec<Value> {
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
 }
