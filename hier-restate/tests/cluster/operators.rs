@@ -138,40 +138,34 @@ async fn run_whose_invocation_was_killed_can_be_cancelled() {
 }
 
 graph! {
-    Sleeps<Desk, Arc<Door>> = Graph {
+    Sleeps<Desk, (Duration, Arc<Door>)> = Graph {
         nodes: [rest],
         edges: [START >> rest >> END],
     }
 }
 
-async fn rest(run: &Run<Arc<Door>>) -> hier_core::Result<DeskUpdate> {
-    run.sleep(Duration::from_millis(50)).await?;
-    run.context().pass().await;
+async fn rest(run: &Run<(Duration, Arc<Door>)>) -> hier_core::Result<DeskUpdate> {
+    let (sleep, door) = run.context();
+    run.sleep(*sleep).await?;
+    door.pass().await;
     Ok(Desk::update().steps(1))
 }
 
-graph! {
-    SleepsLong<Desk, Arc<Door>> = Graph {
-        nodes: [rest_long],
-        edges: [START >> rest_long >> END],
-    }
-}
-
-async fn rest_long(run: &Run<Arc<Door>>) -> hier_core::Result<DeskUpdate> {
-    run.sleep(Duration::from_secs(2)).await?;
-    run.context().pass().await;
-    Ok(Desk::update().steps(1))
+/// A worker, and a thread that sleeps for this time and then waits at the door.
+async fn sleeping(sleep: Duration) -> (String, RemoteGraph, Arc<Door>) {
+    let (name, door) = (format!("sleeps-{}", Uuid::new_v4().simple()), Arc::new(Door::default()));
+    let context = (sleep, door.clone());
+    let graph = serve_as(&name, |endpoint| endpoint.graph(&name, Sleeps::compile(), context)).await;
+    let config = Config::new().thread("t").sleep_in_place(Duration::ZERO);
+    let end = graph.invoke(DynInput::New(json!({}))).config(config).await.unwrap();
+    assert!(!end.is_finished());
+    (name, graph, door)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn thread_whose_scheduled_wake_up_was_cancelled_is_woken_after_the_next_message() {
-    let (name, door) = (format!("sleeps-{}", Uuid::new_v4().simple()), Arc::new(Door::default()));
-    let context = door.clone();
-    let graph = serve_as(&name, |endpoint| endpoint.graph(&name, SleepsLong::compile(), context)).await;
-    let config = Config::new().thread("t").sleep_in_place(Duration::ZERO);
-    let end = graph.invoke(DynInput::New(json!({}))).config(config).await.unwrap();
-    assert!(!end.is_finished());
+    let (name, graph, door) = sleeping(Duration::from_secs(2)).await;
     for invocation in invocations(&name).await {
         stop(&invocation, "cancel").await;
     }
@@ -191,12 +185,7 @@ async fn thread_whose_scheduled_wake_up_was_cancelled_is_woken_after_the_next_me
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn thread_whose_wake_up_was_cancelled_is_woken_again() {
-    let (name, door) = (format!("sleeps-{}", Uuid::new_v4().simple()), Arc::new(Door::default()));
-    let context = door.clone();
-    let graph = serve_as(&name, |endpoint| endpoint.graph(&name, Sleeps::compile(), context)).await;
-    let config = Config::new().thread("t").sleep_in_place(Duration::ZERO);
-    let end = graph.invoke(DynInput::New(json!({}))).config(config).await.unwrap();
-    assert!(!end.is_finished());
+    let (name, graph, door) = sleeping(Duration::from_millis(50)).await;
     door.wait_for(1).await;
     let woken = invocations(&name).await;
     for invocation in &woken {
