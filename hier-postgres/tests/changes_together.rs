@@ -12,20 +12,15 @@ use hier_core::runs::{
     RunStore, RunsError, ThreadPatch,
 };
 use hier_postgres::Postgres;
-use kit::server::{Road, blocked, connected, server};
+use kit::proxied::Proxied;
+use kit::server::{connected, server};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// A store behind a proxy, with claimed runs of separate threads, and a direct connection.
+/// A store with claimed runs of separate threads.
 struct Desk {
-    store: Postgres,
-    road: Road,
-    url: String,
-    schema: &'static str,
-    sql: tokio_postgres::Client,
-    /// In a transaction the server shows its activity as it was when it was first asked.
-    watch: tokio_postgres::Client,
+    db: Proxied,
     claimed: Vec<Claimed>,
 }
 
@@ -34,16 +29,11 @@ const ROUNDS: usize = 6;
 
 impl Desk {
     async fn open(schema: &'static str) -> Self {
-        let url = server();
-        let road = Road::to(&url).await;
-        let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
-        store.migrate().await.expect("tables");
-        let (sql, watch) = (connected(&url).await, connected(&url).await);
-        let mut desk = Self { store, road, url, schema, sql, watch, claimed: Vec::new() };
+        let mut desk = Self { db: Proxied::open(schema).await, claimed: Vec::new() };
         for number in 0..THREADS {
             let new = NewRun::new(format!("t{number}"), "desk", Request::default()).create_thread();
             let claim = RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-            let AddedRun { claimed, .. } = desk.store.driver().create_claimed(new, claim).await.expect("a run");
+            let AddedRun { claimed, .. } = desk.db.store.driver().create_claimed(new, claim).await.expect("a run");
             desk.claimed.push(claimed.expect("nothing is in its way"));
         }
         // Notifications to others have been sent by then.
@@ -51,12 +41,8 @@ impl Desk {
         desk
     }
 
-    async fn run(&self, sql: &str) {
-        self.sql.batch_execute(&sql.replace("{s}", self.schema)).await.expect("the server");
-    }
-
     fn record(&self, number: usize, settlement: RunCommit) -> JoinHandle<Result<u64, RunsError>> {
-        let (store, lease): (_, Lease) = (self.store.clone(), self.claimed[number].lease.clone());
+        let (store, lease): (_, Lease) = (self.db.store.clone(), self.claimed[number].lease.clone());
         tokio::spawn(async move { store.driver().commit_run(&lease, settlement).await })
     }
 
@@ -64,29 +50,18 @@ impl Desk {
         RunCommit::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
-    /// The number of statements that wait for a lock in the server: changes, and reads of an unknown thread.
-    async fn blocked(&self) -> i64 {
-        blocked(&self.watch, self.schema).await
-    }
-
-    async fn until_blocked(&self, count: usize) {
-        while self.blocked().await < i64::try_from(count).expect("few") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
     /// Changes of all threads, all but the first of which go together once the table is free again, for which this has locked it.
     async fn all_wait(&self) -> Vec<JoinHandle<Result<u64, RunsError>>> {
-        self.run("begin; lock table {s}.run_threads in access exclusive mode").await;
+        self.db.run("begin; lock table {s}.run_threads in access exclusive mode").await;
         let mut recording = vec![self.record(0, self.tells(0))];
-        self.until_blocked(1).await;
+        self.db.until_blocked(1).await;
         recording.extend((1..THREADS).map(|number| self.record(number, self.tells(number))));
         tokio::time::sleep(Duration::from_millis(200)).await;
         recording
     }
 
     async fn modes(&self, number: usize) -> Vec<String> {
-        let page = self.store.driver().events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
+        let page = self.db.store.driver().events(EventQuery::after(&*format!("t{number}"), 0)).await.expect("events");
         page.events.iter().map(|row| row.event.mode().to_owned()).collect()
     }
 }
@@ -95,13 +70,13 @@ impl Desk {
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commit_with_a_lost_lease_fails_alone() {
     let desk = Desk::open("together_lost").await;
-    let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
+    let other = Postgres::options().schema(desk.db.schema).connect(&desk.db.url).await.expect("the server");
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
     other.acquire("t5", claim).await.expect("taken over");
     let recording = desk.all_wait().await;
-    assert_eq!(desk.blocked().await, 1, "the others wait for this one");
-    desk.road.round_trips();
-    desk.run("commit").await;
+    assert_eq!(desk.db.blocked().await, 1, "the others wait for this one");
+    desk.db.road.round_trips();
+    desk.db.run("commit").await;
     for (number, recording) in recording.into_iter().enumerate() {
         let recorded = recording.await.expect("it ends");
         if number == 5 {
@@ -112,7 +87,7 @@ async fn commit_with_a_lost_lease_fails_alone() {
         }
     }
     // One in flight, the rest, and the notifications.
-    let trips = desk.road.round_trips();
+    let trips = desk.db.road.round_trips();
     assert!(trips < THREADS, "{trips} round trips");
     for number in 0..THREADS {
         let wanted: &[&str] = if number == 5 { &["start"] } else { &["start", "values"] };
@@ -124,7 +99,7 @@ async fn commit_with_a_lost_lease_fails_alone() {
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commit_of_a_locked_thread_delays_no_other() {
     let desk = Desk::open("together_busy").await;
-    let busy = connected(&desk.url).await;
+    let busy = connected(&desk.db.url).await;
     busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
         .await
         .expect("it");
@@ -150,11 +125,11 @@ async fn commits_are_sent_again_after_a_lost_connection() {
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where wait_event_type = 'Lock' and query like '%\"together_dies\".change_threads%'";
     for _ in 0..3 {
-        desk.watch.query_one(kills, &[]).await.expect("the server");
+        desk.db.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(recording.iter().all(|recording| !recording.is_finished()), "no request gets an answer");
-    desk.run("commit").await;
+    desk.db.run("commit").await;
     for recording in recording {
         assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
     }
@@ -170,13 +145,13 @@ async fn commits_with_a_lost_answer_are_stored_once() {
     let desk = Desk::open("together_answers").await;
     for round in 0..ROUNDS {
         let recording = desk.all_wait().await;
-        desk.road.hold_answers();
-        desk.run("commit").await;
-        desk.road.answer_is_held().await;
+        desk.db.road.hold_answers();
+        desk.db.run("commit").await;
+        desk.db.road.answer_is_held().await;
         // The other one is lost in its place, or with it, or neither.
         tokio::time::sleep(Duration::from_millis(20 * (u64::try_from(round % 2).expect("few")))).await;
-        desk.road.lose_the_held_answer();
-        desk.road.lose_one_answer();
+        desk.db.road.lose_the_held_answer();
+        desk.db.road.lose_one_answer();
         for recording in recording {
             recording.await.expect("it ends").expect("stored");
         }
@@ -193,14 +168,14 @@ async fn commits_with_a_lost_answer_are_stored_once() {
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn lost_answer_is_stored_once_despite_later_changes() {
     let desk = Desk::open("together_since").await;
-    let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
+    let other = Postgres::options().schema(desk.db.schema).connect(&desk.db.url).await.expect("the server");
     for number in 0..THREADS {
-        desk.road.hold_answers();
+        desk.db.road.hold_answers();
         let recording = desk.record(number, desk.tells(number));
-        desk.road.answer_is_held().await;
+        desk.db.road.answer_is_held().await;
         let patch = ThreadPatch::metadata([("by".to_owned(), json!("another"))].into_iter().collect());
         other.driver().update_thread(&format!("t{number}"), patch).await.expect("changed");
-        desk.road.lose_the_held_answer();
+        desk.db.road.lose_the_held_answer();
         recording.await.expect("it ends").expect("stored");
         assert_eq!(desk.modes(number).await, ["start", "values"]);
         // Notifications to others have been sent by then.
@@ -220,7 +195,7 @@ async fn dropped_pending_request_blocks_no_other() {
     let end = |number: usize| RunCommit::default().end(RunEnd::new(desk.claimed[number].run.id, RunStatus::Success));
     let mut ending: Vec<_> = [0, 4].map(|number| desk.record(number, end(number))).into();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    desk.run("commit").await;
+    desk.db.run("commit").await;
     for recording in recording.drain(..).chain(ending.drain(..)) {
         match recording.await {
             Ok(recorded) => drop(recorded.expect("stored")),
@@ -232,7 +207,7 @@ async fn dropped_pending_request_blocks_no_other() {
         let is_dropped = [0, 4].contains(&number);
         assert_eq!(modes.last().map(String::as_str), Some(if is_dropped { "end" } else { "values" }), "{modes:?}");
     }
-    let ended = desk.store.driver().run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
+    let ended = desk.db.store.driver().run(desk.claimed[4].run.id).await.expect("the server").expect("the run");
     assert_eq!(ended.status, RunStatus::Success);
 }
 
@@ -274,25 +249,25 @@ async fn commit_on_missing_values_is_refused() {
         let lease = desk.claimed[number].lease.clone();
         let store = async |record: WriteRecord| {
             if as_commit {
-                return desk.store.commit(&lease, vec![record].into()).await.map(drop);
+                return desk.db.store.commit(&lease, vec![record].into()).await.map(drop);
             }
-            match desk.store.driver().commit_run(&lease, RunCommit::records(vec![record])).await {
+            match desk.db.store.driver().commit_run(&lease, RunCommit::records(vec![record])).await {
                 Err(RunsError::Saver(error)) => Err(error),
                 other => other.map(drop).map_err(|error| panic!("{error}")),
             }
         };
         let (first, record) = kit::next(None, &[(0, false, vec![1]), (1, false, vec![1])], 2);
         store(record).await.expect("stored");
-        desk.run("delete from {s}.checkpoints").await;
+        desk.db.run("delete from {s}.checkpoints").await;
         let (second, record) = kit::next(Some(&first), &[(1, false, vec![2])], 2);
         store(record).await.expect("its parent is gone, and the value is there");
         let (third, record) = kit::next(Some(&second), &[(1, false, vec![3])], 2);
-        desk.run("delete from {s}.pieces where channel = 'channel 1'").await;
+        desk.db.run("delete from {s}.pieces where channel = 'channel 1'").await;
         store(record).await.expect("its parent is there, and so is what it builds on");
-        desk.run("delete from {s}.checkpoints; delete from {s}.pieces").await;
+        desk.db.run("delete from {s}.checkpoints; delete from {s}.pieces").await;
         let (_, record) = kit::next(Some(&third), &[(1, false, vec![4])], 2);
         let refused = store(record).await.expect_err("it builds on what is gone");
         assert!(matches!(&refused, SaverError::Gone { channel, .. } if channel == "channel 0"), "{refused:?}");
-        assert_eq!(desk.store.get(&format!("t{number}"), "", None).await.expect("the server"), None);
+        assert_eq!(desk.db.store.get(&format!("t{number}"), "", None).await.expect("the server"), None);
     }
 }

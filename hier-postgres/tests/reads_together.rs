@@ -9,20 +9,16 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, Lease, Saved, SaverError};
 use hier_core::runs::{NewRun, Request, RunClaim, RunQuery, RunStore, RunsError};
 use hier_postgres::Postgres;
-use kit::server::{Road, blocked, connected, server};
+use kit::proxied::Proxied;
+use kit::server::{connected, server};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 const THREADS: u8 = 8;
 
-/// A store on a road, with threads of two checkpoints each, and a way around the store.
+/// A store with threads of two checkpoints each.
 struct Shelf {
-    store: Postgres,
-    road: Road,
-    schema: &'static str,
-    sql: tokio_postgres::Client,
-    /// In a transaction the server shows its activity as it was when it was first asked.
-    watch: tokio_postgres::Client,
+    db: Proxied,
     leases: Vec<Lease>,
     /// The first and the last checkpoint of each thread.
     written: Vec<(Checkpoint, Checkpoint)>,
@@ -36,11 +32,8 @@ fn name(number: u8) -> String {
 
 impl Shelf {
     async fn open(schema: &'static str) -> Self {
-        let url = server();
-        let road = Road::to(&url).await;
-        let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
-        store.migrate().await.expect("tables");
-        let (sql, watch) = (connected(&url).await, connected(&url).await);
+        let db = Proxied::open(schema).await;
+        let store = &db.store;
         let (mut leases, mut written) = (Vec::new(), Vec::new());
         for number in 0..THREADS {
             let lease = store.acquire(&name(number), Claim::default()).await.expect("free");
@@ -50,30 +43,19 @@ impl Shelf {
             leases.push(lease);
             written.push((first, second));
         }
-        Self { store, road, schema, sql, watch, leases, written }
-    }
-
-    async fn run(&self, sql: &str) {
-        self.sql.batch_execute(&sql.replace("{s}", self.schema)).await.expect("the server");
+        Self { db, leases, written }
     }
 
     fn read(&self, thread: String, id: Option<Uuid>) -> Reading {
-        let store = self.store.clone();
+        let store = self.db.store.clone();
         tokio::spawn(async move { store.get(&thread, "", id).await })
-    }
-
-    /// The number of statements that wait for a lock in the server.
-    async fn blocked(&self) -> i64 {
-        blocked(&self.watch, self.schema).await
     }
 
     /// Locks the checkpoints and asks for one, for which others then wait.
     async fn first_waits(&self) -> Reading {
-        self.run("begin; lock table {s}.checkpoints in access exclusive mode").await;
+        self.db.run("begin; lock table {s}.checkpoints in access exclusive mode").await;
         let first = self.read(name(0), None);
-        while self.blocked().await < 1 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.db.until_blocked(1).await;
         first
     }
 
@@ -95,16 +77,16 @@ async fn each_reader_gets_its_own_result() {
     let ids: Vec<_> = shelf.written.iter().map(|(_, last)| last.id).collect();
     let named: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), Some(ids[usize::from(number)]))).collect();
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(shelf.blocked().await, 1, "the others wait for this one");
-    shelf.road.round_trips();
-    shelf.run("commit").await;
+    assert_eq!(shelf.db.blocked().await, 1, "the others wait for this one");
+    shelf.db.road.round_trips();
+    shelf.db.run("commit").await;
     shelf.is_last(0, &first.await.expect("it ends").expect("read").expect("there"));
     for reads in [last, again, named] {
         for (number, read) in (1..THREADS).zip(reads) {
             shelf.is_last(number, &read.await.expect("it ends").expect("read").expect("there"));
         }
     }
-    let trips = shelf.road.round_trips();
+    let trips = shelf.db.road.round_trips();
     assert!(trips <= 2, "{trips} round trips: one that was on its way, and the rest");
 }
 
@@ -113,19 +95,19 @@ async fn each_reader_gets_its_own_result() {
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_other_processes_are_read() {
     let shelf = Shelf::open("reads_other").await;
-    let other = Postgres::options().schema(shelf.schema).connect(&server()).await.expect("the server");
+    let other = Postgres::options().schema(shelf.db.schema).connect(&server()).await.expect("the server");
     let (third, record) = kit::next(Some(&shelf.written[3].1), &[(0, false, vec![9])], 2);
     other.commit(&shelf.leases[3], vec![record].into()).await.expect("stored");
     let (added, record) = kit::next(Some(&shelf.written[4].1), &[(0, true, vec![8])], 2);
-    shelf.store.commit(&shelf.leases[4], vec![record].into()).await.expect("stored");
+    shelf.db.store.commit(&shelf.leases[4], vec![record].into()).await.expect("stored");
     let (early, gone) = (shelf.written[1].0.clone(), Uuid::from_u128(1));
-    shelf.run("delete from {s}.checkpoints where thread = (select key from {s}.threads where name = 't6')").await;
-    shelf.run("delete from {s}.threads where name = 't7'").await;
+    shelf.db.run("delete from {s}.checkpoints where thread = (select key from {s}.threads where name = 't6')").await;
+    shelf.db.run("delete from {s}.threads where name = 't7'").await;
     let first = shelf.first_waits().await;
     let asked = [(1, Some(early.id)), (2, Some(gone)), (3, None), (4, None), (5, None), (6, None), (7, None)];
     let reads = asked.map(|(number, id)| shelf.read(name(number), id));
     tokio::time::sleep(Duration::from_millis(200)).await;
-    shelf.run("commit").await;
+    shelf.db.run("commit").await;
     shelf.is_last(0, &first.await.expect("it ends").expect("read").expect("there"));
     let mut found = Vec::new();
     for read in reads {
@@ -156,11 +138,11 @@ async fn reads_are_repeated_after_a_lost_connection() {
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where wait_event_type = 'Lock' and query like '%\"reads_die\".saved%'";
     for _ in 0..3 {
-        shelf.watch.query_one(kills, &[]).await.expect("the server");
+        shelf.db.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!first.is_finished() && reads.iter().all(|read| !read.is_finished()), "no read gets an answer");
-    shelf.run("commit").await;
+    shelf.db.run("commit").await;
     shelf.is_last(0, &first.await.expect("it ends").expect("read").expect("there"));
     for (number, read) in (1..THREADS).zip(reads) {
         shelf.is_last(number, &read.await.expect("it ends").expect("read").expect("there"));
@@ -176,7 +158,7 @@ async fn dropped_pending_request_blocks_no_other() {
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
     first.abort();
     reads[2].abort();
-    shelf.run("commit").await;
+    shelf.db.run("commit").await;
     for (number, read) in (1..THREADS).zip(reads) {
         match read.await {
             Ok(read) => shelf.is_last(number, &read.expect("read").expect("there")),
@@ -219,13 +201,11 @@ fn read_on_a_stopped_runtime_does_not_block_other_reads() {
 async fn large_read_delays_no_other() {
     let shelf = Shelf::open("reads_large").await;
     let (_, record) = kit::next(Some(&shelf.written[0].1), &[(0, false, vec![7; 1 << 20])], 2);
-    shelf.store.commit(&shelf.leases[0], vec![record].into()).await.expect("stored");
+    shelf.db.store.commit(&shelf.leases[0], vec![record].into()).await.expect("stored");
     let large = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
-    while shelf.blocked().await < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    shelf.run("commit").await;
+    shelf.db.until_blocked(2).await;
+    shelf.db.run("commit").await;
     assert_eq!(large.await.expect("it ends").expect("read").expect("there").values[0].1.full, Some(vec![7; 1 << 20]));
     for (number, read) in (1..THREADS).zip(reads) {
         shelf.is_last(number, &read.await.expect("it ends").expect("read").expect("there"));
@@ -239,28 +219,28 @@ async fn waiting_runs_are_claimed_together_except_held_ones() {
     let shelf = Shelf::open("reads_claims").await;
     for number in 0..THREADS {
         let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
-        shelf.store.driver().create_run(new).await.expect("added");
+        shelf.db.store.driver().create_run(new).await.expect("added");
     }
     // Notifications to others have been sent by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    shelf.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
-    shelf.road.round_trips();
+    shelf.db.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
+    shelf.db.road.round_trips();
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
-    let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.driver().claim_runs(claim(), 6)).await;
+    let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.db.store.driver().claim_runs(claim(), 6)).await;
     let claimed = claimed.expect("it waits for no other read").expect("the server");
-    let trips = shelf.road.round_trips();
+    let trips = shelf.db.road.round_trips();
     let threads: Vec<_> = claimed.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r0", "r1", "r2", "r4", "r5"]);
     // One by one it would take seven: the read of the waiting runs, five claims and the notification. On a busy machine the claims may need
     // several statements.
     assert!(trips < 7, "{trips} round trips");
-    let rest = shelf.store.driver().claim_runs(claim(), 6).await.expect("the server");
+    let rest = shelf.db.store.driver().claim_runs(claim(), 6).await.expect("the server");
     let threads: Vec<_> = rest.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r6", "r7"]);
-    assert!(shelf.store.driver().claim_runs(claim(), 6).await.expect("the server").is_empty());
-    shelf.run("commit").await;
+    assert!(shelf.db.store.driver().claim_runs(claim(), 6).await.expect("the server").is_empty());
+    shelf.db.run("commit").await;
     assert_eq!(
-        shelf.store.driver().claim_run(claim()).await.expect("the server").expect("it is free").run.thread,
+        shelf.db.store.driver().claim_run(claim()).await.expect("the server").expect("it is free").run.thread,
         "r3"
     );
 }
@@ -296,17 +276,15 @@ async fn concurrently_added_runs_find_their_threads() {
     let shelf = Shelf::open("reads_added").await;
     let mut twice = NewRun::new("r0", "desk", Request::default()).create_thread();
     twice.id = Some(Uuid::from_u128(5));
-    shelf.store.driver().create_run(twice.clone()).await.expect("added");
-    shelf.run("begin; lock table {s}.run_threads in access exclusive mode").await;
-    let store = shelf.store.clone();
+    shelf.db.store.driver().create_run(twice.clone()).await.expect("added");
+    shelf.db.run("begin; lock table {s}.run_threads in access exclusive mode").await;
+    let store = shelf.db.store.clone();
     let again = tokio::spawn(async move { store.driver().create_run(twice).await });
-    while shelf.blocked().await < 1 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    shelf.db.until_blocked(1).await;
     let mut adding = Vec::new();
     for number in 1..40 {
         let (store, mut new) =
-            (shelf.store.clone(), NewRun::new(format!("r{}", number % 8), "desk", Request::default()));
+            (shelf.db.store.clone(), NewRun::new(format!("r{}", number % 8), "desk", Request::default()));
         // Those of the fourth thread extend a missing checkpoint.
         if number % 8 != 4 {
             new = new.create_thread();
@@ -314,8 +292,8 @@ async fn concurrently_added_runs_find_their_threads() {
         adding.push(tokio::spawn(async move { (new.thread.clone(), store.driver().create_run(new).await) }));
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(shelf.blocked().await, 1, "the others wait for this one");
-    shelf.run("commit").await;
+    assert_eq!(shelf.db.blocked().await, 1, "the others wait for this one");
+    shelf.db.run("commit").await;
     assert!(matches!(again.await.expect("it ends"), Err(RunsError::Exists { .. })), "its id is there");
     let mut numbers = std::collections::BTreeSet::new();
     for adding in adding {
@@ -331,6 +309,6 @@ async fn concurrently_added_runs_find_their_threads() {
     for (thread, wanted) in [("r0", 1 + 4), ("r1", 5), ("r7", 5)] {
         let mut query = RunQuery::thread(thread);
         query.limit = 100;
-        assert_eq!(shelf.store.driver().runs(query).await.expect("runs").len(), wanted, "of {thread}");
+        assert_eq!(shelf.db.store.driver().runs(query).await.expect("runs").len(), wanted, "of {thread}");
     }
 }

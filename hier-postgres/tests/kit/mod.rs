@@ -4,6 +4,7 @@
 #[path = "../../../hier-sqlite/tests/kit/mod.rs"]
 mod checkpoints;
 pub(crate) mod pooler;
+pub(crate) mod proxied;
 pub(crate) mod server;
 
 pub(crate) use checkpoints::{new_id, next, write};
