@@ -45,7 +45,9 @@ pub enum PartialStepEnd {
 pub struct StoppedClock {
     /// The time since 1970-01-01 UTC.
     pub since_1970: Duration,
-    /// The node field of the UUIDs. Use a different value for each namespace, so that ids differ between namespaces.
+    /// The node field of the UUIDs. All parts of a run must have the same value in a namespace, and no other run may have
+    /// it: the engine recognizes the checkpoints and the command of an earlier attempt by this value. Use a different
+    /// value for each namespace, so that ids differ between namespaces.
     pub node: [u8; 6],
 }
 

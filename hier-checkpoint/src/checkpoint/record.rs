@@ -150,6 +150,11 @@ pub struct NextTasks {
     /// The node that ran last.
     #[serde(skip_serializing_if = "LastRan::is_nothing")]
     pub last: LastRan,
+    /// The nodes after which the run that made the checkpoint stops, because they have a breakpoint. Only a repeated
+    /// part of this run reads them.
+    #[doc(hidden)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stops_after: Vec<Arc<str>>,
     /// The checkpoints from which subgraphs with `checkpoints: per_thread` continue in this branch of the history.
     /// `None` without such subgraphs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,11 @@ impl IdClock {
         }
     }
 
+    /// Returns true if a run with the node field of the policy has made the checkpoint, perhaps in another process.
+    pub(in crate::engine) fn has_made(&self, checkpoint: Option<Uuid>) -> bool {
+        self.stopped.and(checkpoint).is_some_and(|id| id.as_bytes()[10..] == self.node)
+    }
+
     pub(in crate::engine) fn id(&mut self, step: i64) -> Uuid {
         let now = || ticks_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.stopped.unwrap_or_else(now);

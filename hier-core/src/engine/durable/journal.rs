@@ -48,7 +48,7 @@ pub(crate) struct Journal {
     schema: Arc<Schema>,
     metadata: Arc<Map<String, Value>>,
     parents: Arc<BTreeMap<String, Uuid>>,
-    clock: IdClock,
+    pub(in crate::engine) clock: IdClock,
     /// The checkpoint that is stored when the run ends.
     held: Option<HeldCheckpoint>,
     scratch: Scratch,
@@ -322,14 +322,6 @@ impl Journal {
         let own = self.channels.len() - 2;
         let versions = self.versions.iter().zip(&self.sizes);
         self.channels[..own].iter().zip(versions).map(|(name, (version, size))| (name, *version, *size))
-    }
-
-    /// Returns the nodes whose superstep made the latest checkpoint.
-    pub(crate) async fn last_nodes(&self) -> Result<Vec<Arc<str>>, RunError> {
-        let (committer, before) = (&self.log.committer, self.before.unwrap_or_default());
-        let saved = committer.saver.get(&committer.lease.thread, &self.log.namespace, Some(before)).await;
-        let agenda = saved.map_err(|error| self.saver(error))?.map(|it| it.checkpoint.agenda).unwrap_or_default();
-        Ok(agenda.ready.iter().chain(agenda.sends.iter().map(|send| &send.node)).cloned().collect())
     }
 
     pub(crate) fn saver(&self, error: SaverError) -> RunError {

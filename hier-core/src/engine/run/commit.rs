@@ -53,7 +53,10 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// checkpoint is held until the run ends.
     pub(super) fn checkpoint(&mut self, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
-        let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
+        let mut agenda = self.position.agenda(&self.task.graph)?;
+        let plan = &self.task.graph.plan;
+        agenda.stops_after = self.breakpoints.iter().flat_map(|it| it.passed(plan)).cloned().collect();
+        let metadata = StepMetadata { step: self.step, source, agenda };
         let Some(unstored) = self.position.begin_checkpoint() else { return Ok(None) };
         journal.checkpoint(&*self.task.state, unstored, metadata)
     }

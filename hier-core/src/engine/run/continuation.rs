@@ -81,17 +81,17 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.commit_now(records, also).await?;
 
         self.enter_at(thread.checkpoint.step.saturating_add(1), GraphEntry::Resume);
-        let source = thread.checkpoint.source;
+        let (source, after) = (thread.checkpoint.source, &*thread.checkpoint.agenda.stops_after);
         match continuation {
             Continuation::Fork => {
                 self.fork().await?;
-                self.resume_step(None, Source::Fork).await?;
+                self.resume_step(None, Source::Fork, after);
             }
             Continuation::Replay => {
                 self.void_results(&mut thread.pending).await?;
                 let pending = thread.pending;
                 let resumed = ResumedStep { pending, mode: ResumeMode::Afresh, unaddressed: None, open: None };
-                self.resume_step(Some(resumed), source).await?;
+                self.resume_step(Some(resumed), source, after);
             }
             Continuation::OpenStep | Continuation::OldStep => {
                 self.keep_heads_of_open_calls(&thread.pending, thread.checkpoint.step).await?;
@@ -109,7 +109,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                 // A run that was paused between two supersteps begins the next superstep like an uninterrupted run.
                 let is_between = self.paused_at() == PausedRun::BetweenSteps;
                 let is_fresh = is_between && resumed.pending.is_empty() && resumed.unaddressed.is_none();
-                self.resume_step((!is_fresh).then_some(resumed), source).await?;
+                self.resume_step((!is_fresh).then_some(resumed), source, after);
             }
         }
         self.enter_stored().await

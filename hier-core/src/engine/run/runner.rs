@@ -131,24 +131,20 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position = position;
     }
 
-    /// Continues with the superstep that follows a checkpoint. `source` is the source of that checkpoint.
-    pub(super) async fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) -> Result<(), RunError> {
+    /// Continues with the superstep that follows a checkpoint. `source` and `stops_after` are those of the checkpoint.
+    pub(super) fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source, stops_after: &[Arc<str>]) {
         self.resumed = resumed.map(Box::new);
-        let paused_at = self.paused_at();
         if let (Some(breakpoints), Some(journal)) = (&mut self.breakpoints, &self.journal) {
-            breakpoints.armed = paused_at == PausedRun::BetweenSteps && source == Source::Loop;
-            // The earlier run paused at no breakpoint, but it may have died before it could stop after this checkpoint.
-            if breakpoints.armed && !breakpoints.after.is_clear() {
-                let last = journal.last_nodes().await?;
-                breakpoints.running = last.iter().filter_map(|node| self.task.graph.node(node).ok()).collect();
-            }
+            // A run ends when it stops. At its own checkpoint, it may have died before it could stop.
+            breakpoints.armed = source == Source::Loop && journal.clock.has_made(journal.base);
+            let stops_after = stops_after.iter().filter(|_| breakpoints.armed);
+            breakpoints.running = stops_after.filter_map(|node| self.task.graph.node(node).ok()).collect();
         }
         // For a run that was paused, these events were already sent before the pause.
-        if paused_at == PausedRun::None {
+        if self.paused_at() == PausedRun::None {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
-        Ok(())
     }
 
     /// Returns the state. Clones the state only if it is still shared.
@@ -372,9 +368,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Returns the end of a run that stops after the superstep that was applied last.
     #[inline]
     fn stops_after(&mut self) -> Option<GraphEnd> {
-        let passed = self.breakpoints.as_ref()?.passed();
-        let plan = &self.task.graph.plan;
-        let hit: Vec<String> = passed.map(|node| plan.name(node).to_owned()).collect();
+        let passed = self.breakpoints.as_ref()?.passed(&self.task.graph.plan);
+        let hit: Vec<String> = passed.map(ToString::to_string).collect();
         if hit.is_empty() { None } else { Some(self.break_at(StopReason::After(hit))) }
     }
 

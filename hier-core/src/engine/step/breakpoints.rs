@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 
 use crate::config::Config;
@@ -6,10 +8,11 @@ use crate::error::RunError;
 
 pub(crate) struct Breakpoints {
     before: FixedBitSet,
-    pub(crate) after: FixedBitSet,
-    /// False before the first superstep of a run that continues a thread where it has already stopped.
+    after: FixedBitSet,
+    /// False before the first superstep of a run that continues from a checkpoint of another run, which may have stopped
+    /// there.
     pub(crate) armed: bool,
-    /// The nodes of the last superstep.
+    /// The nodes of the last superstep, or in a resumed run those after which the run must stop.
     pub(crate) running: Vec<usize>,
 }
 
@@ -46,7 +49,7 @@ impl Breakpoints {
     }
 
     /// Returns the nodes of the applied superstep after which the run stops.
-    pub(crate) fn passed(&self) -> impl Iterator<Item = usize> {
-        self.running.iter().copied().filter(|node| self.after.contains(*node))
+    pub(crate) fn passed<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = &'a Arc<str>> {
+        self.running.iter().filter(|node| self.after.contains(**node)).map(|node| plan.shared_name(*node))
     }
 }
