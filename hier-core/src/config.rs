@@ -272,6 +272,11 @@ impl Config {
             && !self.pauses.iter().any(CancellationToken::is_cancelled)
     }
 
+    /// Returns the node field of the ids of the root graph, which identifies the run if a policy has set it.
+    pub(crate) fn author(&self) -> Option<[u8; 6]> {
+        Some(self.step_policy.as_ref()?.clock("")?.node)
+    }
+
     pub(crate) fn now(&self) -> SystemTime {
         let clock = SystemTime::now();
         self.now.map_or(clock, |now| now.max(clock))

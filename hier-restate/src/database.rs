@@ -1,48 +1,32 @@
 //! Threads in a database. Restate repeats work if a worker dies, or if the answer of the database is lost. Then an
 //! earlier attempt may have stored a part of the work, which must not be stored again.
+//!
+//! All attempts of a run or an update make checkpoints with the same node field ([`has_made`]), a hash that other work
+//! practically never has. The engine stores the same field with the command of a run, and therefore recognizes a stored
+//! command at its checkpoint.
+//!
+//! If other work has made a newer checkpoint in the meantime, the input is stored again.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hier_core::checkpoint::{
-    Checkpointer, Claim, ListQuery, PendingWrite, SaverError, TaskWrites, WhenRunning, codec, slot,
-};
-use hier_core::drive::{self, Settings};
+use hier_core::RunError;
+use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
+use hier_core::drive;
 use hier_core::graph::{DynGraph, DynInput};
-use hier_core::{Question, RunError};
 use uuid::Uuid;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::RunFailure;
 use crate::host::Host;
-use crate::slice::Slice;
+use crate::slice::{Slice, has_made};
 use crate::wire::UpdateState;
-use crate::work::{EarlierThread, SliceWork, WorkEnd, holder_of, millis};
+use crate::work::{SliceWork, WorkEnd, holder_of, millis};
 
-/// The part of a first slice that earlier attempts have stored.
-enum StoredPart {
-    Nothing,
-    /// The command, but no superstep.
-    Command,
-    /// The input and this number of supersteps.
-    Supersteps(i64),
-}
+/// The number of checkpoints that a worker reads at once to find those of earlier attempts.
+const PAGE: usize = 8;
 
 impl Host {
-    /// Returns the thread before a run or an update. Returns an error if Restate should repeat the call.
-    pub(crate) async fn find(
-        &self,
-        graph: &dyn DynGraph,
-        saver: &dyn Checkpointer,
-        thread: &str,
-    ) -> Result<WorkEnd, SaverError> {
-        Ok(match newest(saver, thread).await {
-            Ok(found) => WorkEnd::Found(found),
-            Err(error) => WorkEnd::Run(Err(self.refused_by_saver(graph, error)?)),
-        })
-    }
-
-    /// Prepares the first slice of a run. If an earlier attempt has stored the input, the slice continues from there.
+    /// Prepares the first slice of a run. If an earlier attempt has stored checkpoints, the slice continues from there.
     /// Other runs on the thread are not ended, because the engine has not checked the input yet.
     pub(crate) async fn begin_slice(
         &self,
@@ -50,79 +34,59 @@ impl Host {
         saver: &dyn Checkpointer,
         work: &mut SliceWork,
     ) -> Result<Result<Slice, RunFailure>, SaverError> {
-        let SliceWork { input, piece, before, .. } = work;
-        let slice = Slice::first();
-        let Some(before) = before.filter(|_| graph.check(input).is_ok()) else { return Ok(Ok(slice)) };
-        let now = match newest_after_attempts(saver, &piece.settings.thread, piece.run).await {
-            Ok(now) => now,
+        let SliceWork { input, piece, .. } = work;
+        if graph.check(input).is_err() {
+            return Ok(Ok(Slice::first()));
+        }
+        let stored = match stored_by_attempts(saver, &piece.settings.thread, "", piece.run).await {
+            Ok(stored) => stored,
             Err(error) => return Ok(Err(self.refused_by_saver(graph, error)?)),
         };
-        let own = Slice::first().stopped_clock(Duration::from_millis(piece.clock), piece.run);
-        Ok(Ok(match StoredPart::between(&before, &now, &own, input) {
-            StoredPart::Nothing => slice,
-            StoredPart::Command => {
-                (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
-                slice
-            }
-            StoredPart::Supersteps(count) => {
-                (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
-                Slice::repeated(count)
-            }
-        }))
+        if stored.is_empty() {
+            return Ok(Ok(Slice::first()));
+        }
+        (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
+        Ok(Ok(Slice::repeated(i64::try_from(stored.len()).unwrap_or(i64::MAX))))
     }
 
-    /// Applies the supersteps of an update that no earlier attempt has stored.
+    /// Applies the supersteps of an update. In a database, skips those that an earlier attempt has stored.
     pub(crate) async fn update(
         &self,
         graph: &dyn DynGraph,
         saver: Arc<dyn Checkpointer>,
         update: UpdateState,
-        before: Option<(EarlierThread, Uuid)>,
+        id: Uuid,
     ) -> Result<WorkEnd, SaverError> {
         let UpdateState { mut settings, mut supersteps } = update;
         let mut policy = None;
-        if let Some((before, id)) = before {
-            let slice = Slice::first().stopped_clock(Duration::from_millis(before.now), id);
-            let stored = match stored_supersteps(&*saver, &settings, &slice, id, supersteps.len()).await {
+        if self.saver.is_some() {
+            let stored = match stored_by_attempts(&*saver, &settings.thread, &settings.namespace, id).await {
                 Ok(stored) => stored,
                 Err(error) => return Ok(WorkEnd::Updated(Err(self.refused_by_saver(graph, error)?))),
             };
-            supersteps.drain(..stored.len());
+            supersteps.drain(..stored.len().min(supersteps.len()));
             if let Some(newest) = stored.first() {
                 if supersteps.is_empty() {
                     return Ok(WorkEnd::Updated(Ok((settings.namespace, Some(*newest)))));
                 }
                 settings.checkpoint = Some(*newest);
             }
-            policy = Some((Arc::new(slice), id));
+            policy = Some(Slice::first().stopped_clock(Duration::from_millis(millis(SystemTime::now())), id));
         }
-        let (mut config, mut holder) = (settings.config(), None);
-        if let Some((slice, id)) = policy {
+        let mut config = settings.config();
+        if let Some(slice) = policy {
             let when_running = settings.when_running.unwrap_or(WhenRunning::Reject);
-            config = drive::with_policy(config, slice).when_running(when_running).holder(holder_of(id));
-            holder = Some(id);
+            config = drive::with_policy(config, Arc::new(slice)).when_running(when_running).holder(holder_of(id));
         }
         let updated = graph.update_state(saver, config, supersteps).await;
         Ok(WorkEnd::Updated(match updated {
             Ok(config) => Ok((config.checkpoint_namespace().to_owned(), config.checkpoint_id())),
-            Err(error) => Err(self.refused(&error, holder)?),
+            Err(error) => Err(self.refused(&error, Some(id))?),
         }))
     }
 
     fn refused_by_saver(&self, graph: &dyn DynGraph, error: SaverError) -> Result<RunFailure, SaverError> {
         self.refused(&RunError::Saver { graph: graph.spec().name.to_string(), error }, None)
-    }
-}
-
-impl StoredPart {
-    fn between(before: &EarlierThread, now: &EarlierThread, own: &Slice, input: &DynInput) -> Self {
-        if now.checkpoint != before.checkpoint {
-            let is_own = now.checkpoint.is_some_and(|id| own.has_made("", id));
-            // A run that begins at an older checkpoint may make a checkpoint with a smaller number.
-            return if is_own { Self::Supersteps((now.step - before.step).max(0)) } else { Self::Nothing };
-        }
-        let is_command = matches!(input, DynInput::Command(_)) && now.writes != before.writes;
-        if is_command { Self::Command } else { Self::Nothing }
     }
 }
 
@@ -144,62 +108,24 @@ async fn end_attempts(saver: &dyn Checkpointer, thread: &str, work: Uuid) -> Res
     Ok(())
 }
 
-async fn newest_after_attempts(saver: &dyn Checkpointer, thread: &str, run: Uuid) -> Result<EarlierThread, SaverError> {
-    end_attempts(saver, thread, run).await?;
-    newest(saver, thread).await
-}
-
-async fn newest(saver: &dyn Checkpointer, thread: &str) -> Result<EarlierThread, SaverError> {
-    let now = millis(SystemTime::now());
-    let Some(latest) = saver.get(thread, "", None).await? else {
-        return Ok(EarlierThread { checkpoint: None, step: -2, writes: 0, now });
-    };
-    let (checkpoint, step) = (Some(latest.checkpoint.id), latest.checkpoint.step);
-    Ok(EarlierThread { checkpoint, step, writes: hash_of(&latest.writes), now })
-}
-
-/// Returns a hash of the writes of clients: commands, and answers to questions of persons. It does not depend on the
-/// results of tasks, timers and signals, which a sweeper may store at the same time.
-fn hash_of(writes: &[TaskWrites]) -> u64 {
-    let mut hash = Xxh3::new();
-    for TaskWrites { task, writes, .. } in writes {
-        if task.is_nil() {
-            writes.iter().filter(|write| write.slot != slot::ATTEMPTS).for_each(|write| add(&mut hash, write));
-            continue;
-        }
-        for write in writes.iter().filter(|write| write.slot == slot::INTERRUPT) {
-            match codec::decode::<Vec<Question>>(&write.value) {
-                Ok(questions) => {
-                    let answered = questions.iter().filter(|question| question.answered && question.kind.is_person());
-                    answered.for_each(|question| hash.update(question.id.as_bytes()));
-                }
-                Err(_) => add(&mut hash, write),
-            }
+/// Ends earlier attempts of a run or an update, and returns the ids of the checkpoints that they have made, newest
+/// first. Returns no ids if the newest checkpoint belongs to other work.
+async fn stored_by_attempts(
+    saver: &dyn Checkpointer,
+    thread: &str,
+    namespace: &str,
+    work: Uuid,
+) -> Result<Vec<Uuid>, SaverError> {
+    end_attempts(saver, thread, work).await?;
+    let mut stored: Vec<Uuid> = Vec::new();
+    loop {
+        let (before, namespace_of) = (stored.last().copied(), Some(namespace.to_owned()));
+        let query = ListQuery { namespace: namespace_of, before, limit: Some(PAGE), ..ListQuery::thread(thread) };
+        let page = saver.list(query).await?.into_iter().map(|listed| listed.checkpoint.id);
+        let known = stored.len();
+        stored.extend(page.take_while(|id| has_made(work, namespace, *id)));
+        if stored.len() < known + PAGE {
+            return Ok(stored);
         }
     }
-    hash.digest()
-}
-
-fn add(hash: &mut Xxh3, write: &PendingWrite) {
-    hash.update(&write.slot.to_le_bytes());
-    hash.update(&write.value.len().to_le_bytes());
-    hash.update(&write.value);
-}
-
-/// Ends earlier attempts of an update, and returns the ids of the checkpoints that they have made, newest first.
-async fn stored_supersteps(
-    saver: &dyn Checkpointer,
-    settings: &Settings,
-    update: &Slice,
-    id: Uuid,
-    limit: usize,
-) -> Result<Vec<Uuid>, SaverError> {
-    end_attempts(saver, &settings.thread, id).await?;
-    let query = ListQuery {
-        namespace: Some(settings.namespace.clone()),
-        limit: Some(limit),
-        ..ListQuery::thread(&settings.thread)
-    };
-    let newest = saver.list(query).await?.into_iter().map(|listed| listed.checkpoint.id);
-    Ok(newest.take_while(|id| update.has_made(&settings.namespace, *id)).collect())
 }

@@ -167,7 +167,6 @@ impl Host {
     ) -> Result<WorkResult, SaverError> {
         let mut done = WorkResult::new(WorkEnd::Nothing);
         match work {
-            ThreadWork::Find => done.end = self.find(graph, &*saver, &at.thread).await?,
             ThreadWork::Slice(slice) => done = self.slice(graph, at, saver, *slice).await?,
             ThreadWork::Wake(piece) => {
                 let due = self.due(graph, &held, &at.thread).await?;
@@ -175,7 +174,7 @@ impl Host {
                     done = self.slice(graph, at, saver, SliceWork::later(piece, None)).await?;
                 }
             }
-            ThreadWork::Update(update, before) => done.end = self.update(graph, saver, update, before).await?,
+            ThreadWork::Update(update, id) => done.end = self.update(graph, saver, update, id).await?,
             ThreadWork::Look => {}
             ThreadWork::Post(letter) => {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;

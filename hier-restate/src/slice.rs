@@ -59,12 +59,12 @@ struct SliceState {
     paused: BTreeSet<String>,
     /// The graphs with supersteps that an earlier attempt of this slice has stored.
     advanced: BTreeSet<String>,
-    /// The number of supersteps of the root graph that an earlier attempt of the first slice has stored.
+    /// The number of checkpoints of the root graph that earlier attempts of the first slice have stored.
     lost: i64,
     progress: SliceProgress,
     fan_out: Option<RemoteRule>,
     part: Option<PartialStep>,
-    /// The time since 1970 at which the clock stands, and a seed for the ids of this slice.
+    /// The time since 1970 at which the clock stands, and the id of the run or update.
     clock: Option<(Duration, Uuid)>,
     /// True if the slice may end inside a subgraph. False for a run that continues from an older checkpoint, because
     /// the next slice could not find the subgraph.
@@ -94,7 +94,7 @@ impl Slice {
         Self::new(true, progress)
     }
 
-    /// Continues the first slice of a run after an attempt that has stored this number of supersteps.
+    /// Continues the first slice of a run after attempts that have stored this number of checkpoints.
     pub(crate) fn repeated(lost: i64) -> Self {
         let slice = Self::later(SliceProgress::default());
         let mut state = slice.state();
@@ -139,10 +139,9 @@ impl Slice {
         self
     }
 
-    /// Stops the clock of the slice at this time since 1970. Ids depend only on the time and the seed, so a repeated
-    /// slice makes the same ids.
-    pub(crate) fn stopped_clock(self, since_1970: Duration, seed: Uuid) -> Self {
-        self.state().clock = Some((since_1970, seed));
+    /// Stops the clock of the slice at this time since 1970. Ids depend only on the time and on the run or update.
+    pub(crate) fn stopped_clock(self, since_1970: Duration, work: Uuid) -> Self {
+        self.state().clock = Some((since_1970, work));
         self
     }
 
@@ -160,25 +159,12 @@ impl Slice {
     pub(crate) fn progress(&self) -> SliceProgress {
         self.state().progress.clone()
     }
-
-    /// Returns true if a slice with this clock has made the checkpoint with this id.
-    pub(crate) fn has_made(&self, namespace: &str, checkpoint: Uuid) -> bool {
-        self.clock(namespace).is_some_and(|clock| checkpoint.as_bytes()[10..] == clock.node)
-    }
 }
 
 impl StepPolicy for Slice {
     fn clock(&self, namespace: &str) -> Option<StoppedClock> {
-        let (since_1970, seed) = self.state().clock?;
-        let mut hash = Xxh3::new();
-        hash.update(seed.as_bytes());
-        hash.update(namespace.as_bytes());
-        let bytes = hash.digest().to_le_bytes();
-        let mut node = [0; 6];
-        node.copy_from_slice(&bytes[..6]);
-        // Sets the multicast bit, because no network card has an address with this bit.
-        node[0] |= 1;
-        Some(StoppedClock { since_1970, node })
+        let (since_1970, work) = self.state().clock?;
+        Some(StoppedClock { since_1970, node: node_of(work, namespace) })
     }
 
     fn continues(&self, namespace: &[String]) -> PausedRun {
@@ -277,6 +263,23 @@ impl StepPolicy for Slice {
     fn parallel_step_ends(&self) {
         self.state().wide -= 1;
     }
+}
+
+/// Returns true if a slice of this run, or an attempt of this update, has made the checkpoint.
+pub(crate) fn has_made(work: Uuid, namespace: &str, checkpoint: Uuid) -> bool {
+    checkpoint.as_bytes()[10..] == node_of(work, namespace)
+}
+
+fn node_of(work: Uuid, namespace: &str) -> [u8; 6] {
+    let mut hash = Xxh3::new();
+    hash.update(work.as_bytes());
+    hash.update(namespace.as_bytes());
+    let bytes = hash.digest().to_le_bytes();
+    let mut node = [0; 6];
+    node.copy_from_slice(&bytes[..6]);
+    // Sets the multicast bit, because no network card has an address with this bit.
+    node[0] |= 1;
+    node
 }
 
 fn namespace_of(part: &PartialStep) -> &str {

@@ -13,14 +13,11 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 
 #[derive(Clone, Debug)]
 pub(crate) enum ThreadWork {
-    /// Reads the thread in a database before a run or an update.
-    Find,
     Slice(Box<SliceWork>),
     /// The first slice of a run that the due time of the thread starts.
     Wake(SliceContext),
-    /// For a thread in a database, the [`EarlierThread`] contains the thread before the update, and the id identifies
-    /// the update.
-    Update(UpdateState, Option<(EarlierThread, Uuid)>),
+    /// The id identifies the update.
+    Update(UpdateState, Uuid),
     Post(hier_core::checkpoint::InboxMessage),
     /// A check of the time at which the thread is due.
     Look,
@@ -31,30 +28,16 @@ pub(crate) struct SliceWork {
     pub(crate) input: DynInput,
     pub(crate) piece: SliceContext,
     pub(crate) part: Option<PartialStep>,
-    /// The thread before the first slice of a run, if the thread is in a database.
-    pub(crate) before: Option<EarlierThread>,
 }
 
 impl SliceWork {
     pub(crate) fn later(piece: SliceContext, part: Option<PartialStep>) -> Self {
-        Self { input: DynInput::Continue, piece, part, before: None }
+        Self { input: DynInput::Continue, piece, part }
     }
 
     pub(crate) fn is_first(&self) -> bool {
         self.piece.slice == 0 && self.part.is_none()
     }
-}
-
-/// The newest checkpoint of a thread in a database before a run or an update.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EarlierThread {
-    pub(crate) checkpoint: Option<Uuid>,
-    /// The number of the checkpoint's superstep. It is -2 for a thread without checkpoints, whose input is superstep -1.
-    pub(crate) step: i64,
-    /// A hash of the writes of clients after the checkpoint.
-    pub(crate) writes: u64,
-    /// The time at which the thread was read, in milliseconds since 1970.
-    pub(crate) now: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,7 +91,6 @@ pub(crate) enum WorkEnd {
     /// True if the message was new.
     Posted(Result<bool, RunFailure>),
     Nothing,
-    Found(EarlierThread),
 }
 
 impl WorkResult {

@@ -193,13 +193,13 @@ fn command_send_has_its_own_task_name() {
     let before = hand.names(1);
     let payload = SendArg::new(7);
     let destinations = || Destinations { sends: sent(1, &payload), ..Destinations::default() };
-    hand.position.follow(&graph.plan, destinations());
+    hand.position.follow(&graph.plan, vec![destinations()]);
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
     assert!(!before.contains(&after[0]), "{after:?} is not in {before:?}");
     let task = |hand: &Hand<'_>, number| hand.position.tasks(1).nth(number).unwrap();
     let first = task(&hand, 0);
-    hand.position.follow(&graph.plan, destinations());
+    hand.position.follow(&graph.plan, vec![destinations()]);
     assert_eq!(hand.names(1).len(), 2, "the tasks of the first command remain");
     let second = task(&hand, 1);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
@@ -246,7 +246,7 @@ fn last_node_is_ambiguous_as_in_langgraph() {
 
     // A command is newer than edges.
     let mut hand = Hand::new(&two);
-    hand.position.follow(&two.plan, Destinations { go: vec![2], ..Destinations::default() });
+    hand.position.follow(&two.plan, vec![Destinations { go: vec![2], ..Destinations::default() }]);
     assert_eq!(hand.names(1).len(), 3);
     hand.step(1).unwrap();
     assert_eq!(ran_last(&hand), Ok(Last::Node(2)));

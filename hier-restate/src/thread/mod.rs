@@ -22,7 +22,7 @@ use crate::wire::{
     Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, SliceContext, TaskCall, TaskDone, TaskEnd,
     ThreadVersion, task_service,
 };
-use crate::work::{DueTime, EarlierThread, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
 
 /// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
@@ -154,30 +154,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let piece = started.piece();
         self.meta.last = Some(started.settings.clone());
         self.meta.run = Some(started);
-        let ran = self.first_slice(input, piece).await;
+        let ran = self.slice(SliceWork { input, piece, part: None }).await;
         self.settle(ran)
-    }
-
-    async fn first_slice(&mut self, input: DynInput, piece: SliceContext) -> Result<(), TerminalError> {
-        match self.find().await? {
-            Ok(before) => self.slice(SliceWork { input, piece, part: None, before }).await,
-            Err(failure) => {
-                self.end(Err(failure), DueTime::Known(None), piece.clock);
-                Ok(())
-            }
-        }
-    }
-
-    /// Reads a thread in a database. Returns `None` if Restate stores the thread.
-    async fn find(&mut self) -> Result<Result<Option<EarlierThread>, RunFailure>, TerminalError> {
-        if self.host.saver.is_none() {
-            return Ok(Ok(None));
-        }
-        Ok(match self.work(ThreadWork::Find).await?.end {
-            WorkEnd::Found(before) => Ok(Some(before)),
-            WorkEnd::Run(Err(failure)) => Err(failure),
-            other => Err(RunFailure::new("RunError", format!("unexpected end of a read: {other:?}"))),
-        })
     }
 
     /// Executes the next slice of a run, if the run is active.

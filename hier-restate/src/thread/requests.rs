@@ -35,11 +35,8 @@ impl ThreadObject<'_, '_> {
     }
 
     async fn apply(&mut self, update: UpdateState) -> Result<Updated, TerminalError> {
-        let before = match self.find().await? {
-            Ok(before) => before.map(|before| (before, Uuid::from_u64_pair(self.ctx.random_seed(), 2))),
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let done = self.work(ThreadWork::Update(update, before)).await?;
+        let id = Uuid::from_u64_pair(self.ctx.random_seed(), 2);
+        let done = self.work(ThreadWork::Update(update, id)).await?;
         self.schedule_wake(done.due, done.now);
         Ok(match done.end {
             WorkEnd::Updated(updated) => updated,

@@ -8,6 +8,7 @@ mod limits;
 mod loops;
 mod operators;
 mod places;
+mod races;
 mod refused;
 mod repeats;
 mod runs;

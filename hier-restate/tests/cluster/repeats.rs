@@ -1,22 +1,20 @@
 //! Threads in a database, and work that Restate repeats because the database does not answer.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hier_core::checkpoint::{
-    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, Saved, SaverError, SaverLayer,
-    WhenRunning,
+    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, SaverError, SaverLayer, WhenRunning,
 };
-use hier_core::graph::{DynCommand, DynInput, DynUpdates};
+use hier_core::graph::{CompiledGraph, DynCommand, DynInput, DynUpdates};
 use hier_core::prelude::*;
 use hier_core::{StopReason, async_trait};
 use hier_restate::{Error, RemoteGraph};
 use hier_sqlite::Sqlite;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use crate::support::serve;
 
@@ -80,6 +78,22 @@ graph! {
     }
 }
 
+graph! {
+    Stops<Desk> = Graph {
+        nodes: [s1 = note, s2 = note, s3 = note],
+        edges: [START >> s1 >> s2 >> s3 >> END],
+        interrupt_before: [s1],
+        interrupt_after: [s2],
+    }
+}
+
+graph! {
+    Around<Desk> = Graph {
+        nodes: [Stops, then = note],
+        edges: [START >> Stops >> then >> END],
+    }
+}
+
 async fn note(run: &Run) -> DeskUpdate {
     Desk::update().log([run.node().to_owned()])
 }
@@ -99,11 +113,18 @@ async fn ask(run: &Run) -> hier_core::Result<DeskUpdate> {
 
 /// Calls the script with a new thread, and then once for each of its commits and claims, of which it loses the answer.
 async fn lose_each_answer(script: impl AsyncFn(&RemoteGraph, Config) -> Value) -> Value {
+    lose_each_answer_of(Outer::compile(), script).await
+}
+
+async fn lose_each_answer_of(
+    compiled: CompiledGraph<Desk>,
+    script: impl AsyncFn(&RemoteGraph, Config) -> Value,
+) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let saver = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
     let database = Breaks { saver, after: Arc::new(NEVER.into()) };
     let after = database.after.clone();
-    let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
+    let graph = serve(|endpoint, name| endpoint.graph(name, compiled, ()).saver(database)).await;
     let expected = script(&graph, Config::new().thread("whole")).await;
     let commits = NEVER - after.load(Ordering::SeqCst);
     assert!(commits > 2, "{commits} commits");
@@ -137,6 +158,12 @@ async fn stored(graph: &RemoteGraph, config: Config) -> Value {
     let steps: Vec<_> =
         history.iter().map(|state| format!("{} {:?} {:?}", state.step, state.source, state.next)).collect();
     json!({ "log": history[0].values["log"], "steps": steps })
+}
+
+/// Selects the checkpoint before the node `b`.
+async fn older(graph: &RemoteGraph, config: Config) -> Config {
+    let history = graph.history(config.clone(), ListQuery::default()).await.unwrap();
+    config.checkpoint(history.iter().find(|state| state.next == ["b"]).unwrap().checkpoint.unwrap())
 }
 
 fn new() -> DynInput {
@@ -185,11 +212,75 @@ async fn run_stops_at_breakpoints_if_a_slice_is_repeated() {
     assert_eq!(seen.await[0], ends);
 }
 
+/// Runs the graph until it has finished, and returns the kinds of the ends.
+async fn all_ends(graph: &RemoteGraph, mut input: DynInput, config: &Config) -> Vec<String> {
+    let mut ends = Vec::new();
+    while ends.last().is_none_or(|end| end != "finished") {
+        ends.push(end(graph, input, config.clone()).await);
+        input = DynInput::Continue;
+    }
+    ends
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn subgraph_stops_at_breakpoints_if_a_slice_is_repeated() {
+    let seen = lose_each_answer_of(Around::compile(), async |graph, config| {
+        let ends = all_ends(graph, new(), &config).await;
+        json!([ends, stored(graph, config).await])
+    });
+    let seen = seen.await;
+    assert_eq!(seen[0], json!(["before Stops", "before Stops", "finished"]));
+    assert_eq!(seen[1]["log"], json!(["input", "s1", "s2", "s3", "then"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_stops_after_the_target_of_a_command_if_a_slice_is_repeated() {
+    let seen = lose_each_answer(async |graph, config| {
+        end(graph, new(), config.clone()).await;
+        let DynInput::Command(mut command) = answer() else { unreachable!() };
+        command.goto = vec![("d".to_owned(), None)];
+        let config = config.interrupt_after(["d"]);
+        let ends = all_ends(graph, DynInput::Command(command), &config).await;
+        json!([ends, stored(graph, config).await])
+    });
+    assert_eq!(seen.await[0], json!(["after d", "after d", "finished"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn answer_to_an_older_checkpoint_is_stored_once() {
+    let seen = lose_each_answer(async |graph, config| {
+        end(graph, new(), config.clone()).await;
+        let asked = graph.state(config.clone()).await.unwrap().checkpoint.unwrap();
+        let later = DynUpdates::values(json!({ "log": ["later"] })).as_node("c");
+        graph.update_state(config.clone(), later).await.unwrap();
+        let end = end(graph, answer(), config.clone().checkpoint(asked)).await;
+        json!([end, stored(graph, config).await])
+    });
+    let seen = seen.await;
+    assert_eq!(seen[0], json!("finished"));
+    assert_eq!(seen[1]["log"], json!([&WHOLE[..], &["yes", "d"]].concat()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn recursion_limit_counts_the_supersteps_of_repeated_slices() {
     let seen = lose_each_answer(async |graph, config| {
         let end = end(graph, new(), config.clone().recursion_limit(3)).await;
+        json!([end, stored(graph, config).await])
+    });
+    assert_eq!(seen.await[0], json!("GraphRecursionError"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn recursion_limit_counts_the_supersteps_of_a_repeated_fork() {
+    let seen = lose_each_answer(async |graph, config| {
+        end(graph, new(), config.clone()).await;
+        let older = older(graph, config.clone()).await.recursion_limit(3);
+        let end = end(graph, DynInput::Continue, older).await;
         json!([end, stored(graph, config).await])
     });
     assert_eq!(seen.await[0], json!("GraphRecursionError"));
@@ -214,57 +305,10 @@ async fn each_superstep_of_an_update_is_stored_once() {
 async fn replay_of_an_older_checkpoint_is_stored_once() {
     lose_each_answer(async |graph, config| {
         end(graph, new(), config.clone()).await;
-        let history = graph.history(config.clone(), ListQuery::default()).await.unwrap();
-        let older = history.iter().find(|state| state.next == ["b"]).unwrap().checkpoint.unwrap();
-        let end = end(graph, DynInput::Continue, config.clone().checkpoint(older)).await;
+        let end = end(graph, DynInput::Continue, older(graph, config.clone()).await).await;
         json!([end, stored(graph, config).await])
     })
     .await;
-}
-
-/// A database in which another process claims the thread as soon as the worker has read it.
-#[derive(Clone, Default)]
-struct Raced {
-    saver: MemorySaver,
-    lease: Arc<Mutex<Option<Lease>>>,
-}
-
-#[async_trait]
-impl SaverLayer for Raced {
-    type Inner = MemorySaver;
-
-    fn inner(&self) -> &MemorySaver {
-        &self.saver
-    }
-
-    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
-        let found = self.saver.get(thread, namespace, id).await;
-        if self.lease.lock().unwrap().is_none() {
-            let lease = self.saver.acquire(thread, Claim::default()).await?;
-            *self.lease.lock().unwrap() = Some(lease);
-        }
-        found
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
-async fn run_of_another_process_is_ended_only_by_a_valid_input_that_may_take_over() {
-    let wrong = || DynInput::New(json!({ "log": 7 }));
-    let expected = [
-        (new(), WhenRunning::Reject, Some("CheckpointerError"), true),
-        (wrong(), WhenRunning::TakeOver, None, true),
-        (new(), WhenRunning::TakeOver, Some("asked"), false),
-    ];
-    for (input, when_running, kind, is_held) in expected {
-        let database = Raced::default();
-        let (saver, lease) = (database.saver.clone(), database.lease.clone());
-        let graph = serve(|endpoint, name| endpoint.graph(name, Outer::compile(), ()).saver(database)).await;
-        let ended = end(&graph, input, Config::new().thread("t").when_running(when_running)).await;
-        assert!(kind.is_none_or(|kind| kind == ended), "{ended}");
-        let lease = lease.lock().unwrap().take().expect("the other process has claimed the thread");
-        assert_eq!(saver.renew(&lease).await.is_ok(), is_held, "{ended}");
-    }
 }
 
 /// A database that is down for a number of claims.

@@ -35,6 +35,9 @@ pub(in crate::engine) struct RoutingRecord {
     /// The names of the written channels and their reducers. Channels with the reducer `last` are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) rules: Vec<(Arc<str>, Arc<str>)>,
+    /// The run of a command: [`Config::author`](crate::Config).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::engine) by: Option<[u8; 6]>,
 }
 
 impl RoutingRecord {
@@ -58,7 +61,7 @@ impl RoutingRecord {
                 rules.push((write.name().into(), rule.into()));
             }
         }
-        Ok(Self { go, sends, handler, version, rules })
+        Ok(Self { go, sends, handler, version, rules, by: None })
     }
 
     pub(in crate::engine) fn rule_of(&self, channel: &str) -> WriteRule<'_> {

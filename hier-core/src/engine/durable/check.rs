@@ -112,5 +112,8 @@ async fn check_answers<S: Values, C>(
         is_newest = listed.first().is_none_or(|listed| listed.checkpoint.id <= checkpoint.id);
     }
     let pending = Pending::new(writes, &reader.graph.renamed, None);
+    if pending.has_command_of(config.author()).map_err(|error| reader.unfit(error))? {
+        return Ok(());
+    }
     AnswerRouter::new(reader, &pending, &checkpoint, is_newest)?.route(answers).map(|_| ())
 }

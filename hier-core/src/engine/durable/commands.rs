@@ -60,6 +60,11 @@ impl Pending {
         Ok(commands)
     }
 
+    /// Returns true if an earlier attempt of this run has stored its command.
+    pub(in crate::engine) fn has_command_of(&self, run: Option<[u8; 6]>) -> Result<bool, CodecError> {
+        Ok(run.is_some() && self.commands()?.iter().any(|(_, routing)| routing.by == run))
+    }
+
     pub(in crate::engine) fn free_command_slot(&self) -> i32 {
         self.caller_writes().map(|write| write.slot).max().unwrap_or(-1).max(-1) + 1
     }

@@ -51,11 +51,17 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(super) async fn continue_thread(
         &mut self,
         mut thread: OpenThread,
-        command: Command<S>,
+        mut command: Option<Command<S>>,
     ) -> Result<(), RunError> {
         let config = self.task.run.shared.config.clone();
-        let Command { writes, jumps, answers, .. } = command;
-        let continuation = Continuation::choose(&config, &thread, answers.is_some());
+        let has_answers = command.as_ref().is_some_and(|command| command.answers.is_some());
+        let continuation = Continuation::choose(&config, &thread, has_answers);
+        if self.readable(thread.pending.has_command_of(config.author()))? {
+            // The effect and the answers were read with the checkpoint.
+            command = None;
+        }
+        let by = config.author().filter(|_| command.is_some());
+        let Command { writes, jumps, answers, .. } = command.unwrap_or_default();
         let RoutedAnswers { writes: answered, unaddressed } = match &answers {
             Some(answers) => AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?
                 .route(answers)?,
@@ -76,7 +82,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             thread.pending.check(self.reader(), &*self.task.state)?;
         }
         let stored_effect = (continuation != Continuation::Fork).then_some(&effect);
-        records.extend(self.caller_record(&thread, unaddressed.as_ref(), stored_effect)?);
+        let stored = self.caller_record(&thread, unaddressed.as_ref(), stored_effect, by);
+        records.extend(stored.map_err(|error| self.unsaved(&error))?);
         self.apply_commands(effect)?;
         self.commit_now(records, also).await?;
 
@@ -144,46 +151,34 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     /// Returns the record of a command and of an answer for the first task that asks. The record is stored with the
-    /// checkpoint, which does not change.
+    /// checkpoint, which does not change. A command without effect is stored only for `by`, the run that made it.
     fn caller_record(
         &self,
         thread: &OpenThread,
         unaddressed: Option<&serde_json::Value>,
         effect: Option<&CommandEffect<S>>,
-    ) -> Result<Option<WriteRecord>, RunError> {
+        by: Option<[u8; 6]>,
+    ) -> Result<Option<WriteRecord>, NodeError> {
         let Some(journal) = &self.journal else { return Ok(None) };
-        let mut writes = Vec::new();
+        let mut list = Vec::new();
         if let Some(answer) = unaddressed {
-            let entry = stored::entry(slot::RESUME, stored::RESUME, answer);
-            writes.push(entry.map_err(|error| self.unsaved(&error))?);
+            list.push(stored::entry(slot::RESUME, stored::RESUME, answer)?);
         }
-        if let Some(effect) = effect {
+        if let Some(CommandEffect { writes, destinations }) = effect {
             let first = thread.pending.free_command_slot();
-            writes.append(&mut self.command_entries(first, effect).map_err(|error| self.unsaved(&error))?);
+            for destinations in destinations {
+                let has_effect = !writes.is_empty() || !destinations.go.is_empty() || !destinations.sends.is_empty();
+                if has_effect || by.is_some() {
+                    list.append(&mut stored::writes(first, writes)?);
+                    let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
+                    let routing = RoutingRecord::new(&self.task.graph, writes, destinations, false)?;
+                    list.push(stored::entry(end, stored::ROUTING, &RoutingRecord { by, ..routing })?);
+                }
+            }
         }
         let (checkpoint, task) = (thread.checkpoint.id, Uuid::nil());
-        let record = TaskWrites { checkpoint, task, path: "~".into(), writes };
+        let record = TaskWrites { checkpoint, task, path: "~".into(), writes: list };
         Ok((!record.writes.is_empty()).then(|| journal.log.record(record)))
-    }
-
-    /// Encodes a command in slots from `first` on. Leaves out commands without effect.
-    fn command_entries(
-        &self,
-        first: i32,
-        effect: &CommandEffect<S>,
-    ) -> Result<Vec<crate::checkpoint::PendingWrite>, NodeError> {
-        let CommandEffect { writes, destinations } = effect;
-        let mut list = Vec::new();
-        for destinations in destinations {
-            if writes.is_empty() && destinations.go.is_empty() && destinations.sends.is_empty() {
-                continue;
-            }
-            list.append(&mut stored::writes(first, writes)?);
-            let end = first.saturating_add(i32::try_from(writes.len()).unwrap_or(i32::MAX));
-            let routing = RoutingRecord::new(&self.task.graph, writes, destinations, false)?;
-            list.push(stored::entry(end, stored::ROUTING, &routing)?);
-        }
-        Ok(list)
     }
 
     async fn fork(&mut self) -> Result<(), RunError> {

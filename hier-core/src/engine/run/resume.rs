@@ -14,7 +14,7 @@ use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::durable::{answer, attempts, check};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Command, GraphContext, Input, Program, Task, TaskKey};
+use crate::engine::program::{GraphContext, Input, Program, Task, TaskKey};
 use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
@@ -77,8 +77,8 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
     let thread = OpenThread { checkpoint, pending, is_newest };
     match input {
         Input::New(writes) | Input::Whole(writes) => runner.replace_open_step(thread, writes).await,
-        Input::Continue | Input::Enter => runner.continue_thread(thread, Command::default()).await,
-        Input::Command(command) => runner.continue_thread(thread, *command).await,
+        Input::Continue | Input::Enter => runner.continue_thread(thread, None).await,
+        Input::Command(command) => runner.continue_thread(thread, Some(*command)).await,
     }
 }
 
@@ -126,9 +126,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     pub(super) fn apply_commands(&mut self, effect: CommandEffect<S>) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply_outside(graph, Arc::make_mut(state), effect.writes)?;
-        for destinations in effect.destinations {
-            self.position.follow(&graph.plan, destinations);
-        }
+        self.position.follow(&graph.plan, effect.destinations);
         Ok(())
     }
 

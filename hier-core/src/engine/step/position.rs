@@ -255,19 +255,21 @@ impl<S: Values> Position<S> {
         self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)
     }
 
-    /// Follows the destinations of a command from outside, in addition to the next nodes. As in LangGraph, the Sends of
+    /// Follows the destinations of commands from outside, in addition to the next nodes. As in LangGraph, the Sends of
     /// commands replace those of the last superstep.
-    pub(crate) fn follow(&mut self, plan: &Plan, destinations: Destinations) {
-        for node in destinations.go {
-            self.frontier.signal(plan, node);
-            self.commanded.push(node);
-        }
-        if !destinations.sends.is_empty() {
-            if !std::mem::replace(&mut self.sent_by_commands, true) {
-                self.first_send += self.sends.len();
-                self.sends = Arc::default();
+    pub(crate) fn follow(&mut self, plan: &Plan, commands: Vec<Destinations>) {
+        for Destinations { go, sends, .. } in commands {
+            for node in go {
+                self.frontier.signal(plan, node);
+                self.commanded.push(node);
             }
-            self.send(destinations.sends);
+            if !sends.is_empty() {
+                if !std::mem::replace(&mut self.sent_by_commands, true) {
+                    self.first_send += self.sends.len();
+                    self.sends = Arc::default();
+                }
+                self.send(sends);
+            }
         }
         self.frontier.sort();
     }

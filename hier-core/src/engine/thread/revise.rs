@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, Kept, Saved, SaverError, Source, WriteRecord, check_new_thread};
+use crate::checkpoint::{Checkpoint, Kept, Saved, SaverError, Source, WriteRecord, check_new_thread};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
@@ -192,10 +192,11 @@ async fn open<'a, S: Values, C: GraphContext>(
     // The position tracks the writes of the update, so that the subgraph returns them together with the writes of its
     // nodes.
     let request = LoadRequest { saved: found, conversations: Vec::new(), newest, initial: (graph.initial)(), is_child };
-    let LoadedThread { checkpoint, state, position, pending, start } = load(reader, request)?;
-    let mut revision = Revision { reader, state, position, pending, checkpoint: Some(checkpoint) };
-    revision.apply_commands()?;
-    Ok((revision, start))
+    let LoadedThread { checkpoint, mut state, mut position, pending, start } = load(reader, request)?;
+    let effect = pending.command_effect(reader, &state).map_err(|error| reader.unfit(error))?;
+    position.apply_outside(graph, &mut state, effect.writes)?;
+    position.follow(&graph.plan, effect.destinations);
+    Ok((Revision { reader, state, position, pending, checkpoint: Some(checkpoint) }, start))
 }
 
 impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
@@ -221,17 +222,6 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
 
     fn wrong(&self, reason: impl Into<String>) -> RunError {
         RunError::Update { graph: self.reader.graph.plan.graph().to_owned(), reason: reason.into() }
-    }
-
-    fn apply_commands(&mut self) -> Result<(), RunError> {
-        let graph = self.reader.graph;
-        let unfit = |error: CodecError| self.reader.unfit(error);
-        let effect = self.pending.command_effect(self.reader, &self.state).map_err(unfit)?;
-        self.position.apply_outside(graph, &mut self.state, effect.writes)?;
-        for destinations in effect.destinations {
-            self.position.follow(&graph.plan, destinations);
-        }
-        Ok(())
     }
 
     /// Applies the updates of one superstep. Returns the source of the checkpoint.

@@ -182,9 +182,7 @@ fn view<S: Values, C>(
     let effect = pending.command_effect(reader, &state)?;
     let done = TaskOutcome::input(effect.writes);
     position.preview(graph, &mut state, &mut [Applied { node: None, pushed: false, done }]);
-    for destinations in effect.destinations {
-        position.follow(plan, destinations);
-    }
+    position.follow(plan, effect.destinations);
     let (mut next, mut tasks, mut questions, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // START counts as done as soon as another task of its superstep has stored something.
     let has_begun = live && pending.records().next().is_some();
