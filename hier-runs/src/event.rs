@@ -114,8 +114,8 @@ pub struct EventPage {
     pub events: Vec<EventRow>,
     /// The number of the thread's latest event, whichever run it belongs to. 0 if there are no events.
     pub last: u64,
-    /// The number of the last event that pruning or the size limit has deleted. All earlier events were deleted, too. 0
-    /// if no event was deleted.
+    /// The number of the last event that pruning or the size limit of the log has deleted. All earlier events were
+    /// deleted, too. 0 if no event was deleted.
     pub gone: u64,
     /// The creation time of the thread. If it differs between two pages, the thread was deleted, and another thread has
     /// its id.

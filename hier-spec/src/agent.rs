@@ -15,7 +15,7 @@ pub const MODEL: &str = "model";
 pub const TOOLS_NODE: &str = "tools";
 /// The name of the node that runs after the model has reported. The node answers the model's call of the report tool.
 pub const EMPTY_BACK: &str = "empty_back";
-/// The name of the node that ends the agent, after the back stages.
+/// The name of the last node of a `ReactGraph` or `TodoGraph`. It usually follows the back stages (`back: […]`).
 pub const FINAL_BACK: &str = "final_back";
 /// The name of the node that rejects a report that accompanies other calls.
 pub const INVALID_REPORT: &str = "invalid_call_report_to_supervisor";

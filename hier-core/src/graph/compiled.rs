@@ -280,7 +280,8 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         self
     }
 
-    /// Sets the store: memory that all threads share. Nodes access it with [`Run::store`](crate::Run::store).
+    /// Sets the store, whose items all threads (conversations) share. Nodes access it with
+    /// [`Run::store`](crate::Run::store).
     #[must_use]
     pub fn store(mut self, store: impl Store) -> Self {
         self.attached.store = Some(Arc::new(store));

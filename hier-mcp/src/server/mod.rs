@@ -172,8 +172,9 @@ impl McpServer {
         self
     }
 
-    /// Sets the key that encrypts the state of open questions. Defaults to a random key for each process. With this
-    /// default, clients can no longer answer open questions after a restart.
+    /// Sets the key that encrypts the state of an open question, which the client sends back with its answer. Defaults to
+    /// a random key for each process. If clients must be able to answer after a restart, set a key and a
+    /// [`saver`](Self::saver) that keeps threads in a database.
     pub fn key(mut self, key: SealKey) -> Self {
         self.key = Some(key);
         self

@@ -26,7 +26,7 @@ impl SameStep {
         Self { words, rows: vec![0; nodes * words], is_exact: true }
     }
 
-    /// Returns true if the nodes with these indices can run in the same superstep.
+    /// Returns true if the table has the pair of nodes with these indices.
     pub fn contains(&self, a: usize, b: usize) -> bool {
         self.rows[a * self.words + b / 64] & (1 << (b % 64)) != 0
     }

@@ -116,9 +116,10 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Limits how long an attempt may go on without a sign of progress. Signs of progress are calls of
-    /// [`Run::heartbeat`](crate::Run::heartbeat) and [`Run::emit`](crate::Run::emit), each part of a streamed model
-    /// reply, and each superstep of a subgraph. Defaults to no limit.
+    /// Limits how long an attempt may go on without a sign of progress. An attempt that exceeds the limit fails, as with
+    /// [`timeout`](Self::timeout). Signs of progress are calls of [`Run::heartbeat`](crate::Run::heartbeat) and
+    /// [`Run::emit`](crate::Run::emit), the start of a model request, each part of a streamed model reply, and each
+    /// superstep of a subgraph. Defaults to no limit.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;
