@@ -25,8 +25,8 @@ pub struct McpQuestion {
     /// to the person before you open it, because the server has chosen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The JSON Schema of the answer. The value of the interrupt does not contain this field. Read the schema from
-    /// [`Question::schema`](hier_core::Question::schema) instead.
+    /// The JSON Schema of the answer. Null if you deserialize the value of an interrupt: then read
+    /// [`Question::schema`](hier_core::Question::schema).
     #[serde(skip)]
     pub schema: Value,
 }
