@@ -44,20 +44,28 @@ end_process() {
     done
 }
 
-# beside NAME COMMAND…: runs a command in the background at the lowest priority, with its output in $scratch/NAME. It ends with the
-# script.
+# beside NAME COMMAND…: runs a command in the background, with its output in $scratch/NAME. It ends with the script.
 declare -A background
 beside() {
-    nice -n 19 "${@:2}" >"$scratch/$1" 2>&1 &
+    # With job control, the command and its children are a process group, which can be ended as a whole.
+    set -m
+    "${@:2}" </dev/null >"$scratch/$1" 2>&1 &
+    set +m
     background[$1]=$!
-    at_exit end_process "$!"
+    at_exit end_beside "$1"
 }
 # Waits for the command that `beside NAME` runs, prints its output, and fails if it failed.
 finish() {
-    local status=0
-    wait "${background[$1]}" || status=$?
+    local result=0
+    wait "${background[$1]}" || result=$?
+    unset "background[$1]"
     cat "$scratch/$1"
-    return "$status"
+    return "$result"
+}
+end_beside() {
+    [ -n "${background[$1]:-}" ] || return 0
+    end_process "-${background[$1]}"
+    show_on_failure "$scratch/$1"
 }
 
 is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }

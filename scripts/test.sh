@@ -57,10 +57,10 @@ packages
 step "tests, with a Postgres of their own"
 cargo test --workspace --all-features --locked --tests --no-run
 # Most tests wait, and these mostly compile.
-beside refused cargo test --quiet --workspace --all-features --locked --test refused
-beside docs cargo test --quiet --workspace --all-features --locked --doc
-beside precise env CARGO_TARGET_DIR=target/precise cargo test --quiet --manifest-path tests/precise/Cargo.toml --locked
-! $all || beside hygiene ./scripts/hygiene.sh
+beside refused nice -n 19 cargo test --quiet --workspace --all-features --locked --test refused
+beside docs nice -n 19 cargo test --quiet --workspace --all-features --locked --doc
+beside precise nice -n 19 env CARGO_TARGET_DIR=target/precise cargo test --quiet --manifest-path tests/precise/Cargo.toml --locked
+! $all || beside hygiene nice -n 19 ./scripts/hygiene.sh
 ./scripts/postgres.sh test --workspace --all-features --locked --tests -- --skip programs_are_refused
 
 step "programs that must not compile"
@@ -74,6 +74,7 @@ step "examples"
 ./scripts/examples.sh
 
 if $all; then
+    # Not at a low priority, because their programs have deadlines.
     beside cluster ./scripts/peers.sh cluster
     beside fresh ./scripts/peers.sh fresh-scenarios
 

@@ -14,6 +14,7 @@ record() {
             || { cat "$scratch/$4" >&2; exit 1; }
     } &
     recorders+=("$!")
+    at_exit end_process "$!"
 }
 
 echo "recording $count scenarios of graphs, and half as many each of hierarchies, rare features and deep graphs, from seed $seed"
