@@ -280,7 +280,7 @@ impl<'de> Deserialize<'de> for ToolCall {
         let form = CallForm::deserialize(deserializer)?;
         let (name, args) = match form.function {
             Some(Function { name, arguments }) => (Some(name), Some(parsed(arguments)?)),
-            // hier stores null for a call without arguments.
+            // Null means no arguments, as in `ToolCall::new(name, Value::Null)`.
             None => (form.name, form.args.map(|args| if args.is_null() { Value::Object(Map::new()) } else { args })),
         };
         Ok(Self {
