@@ -100,6 +100,7 @@ impl<'a> DefaultAssistants<'a> {
     }
 
     /// Creates the default assistant of each graph, unless it exists. Replaces a user's assistant that has the same id.
+    /// Returns without an error if [`ATTEMPTS`] attempts fail, because a request by the graph's name creates it later.
     pub(crate) async fn restore(self) -> Result<(), RunsError> {
         for graph in self.graphs.keys() {
             for _ in 0..ATTEMPTS {
