@@ -29,7 +29,7 @@ async fn ends() {}
 graph! { Short<Count> = Graph { nodes: [ends], edges: [START >> ends >> END] } }
 
 /// The longest that anything of these runs may be waited for, also if other programs keep the machine busy.
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_mins(2);
 
 fn both() -> Server {
     Server::new().graph("endless", Endless::compile(), ()).graph("short", Short::compile(), ())
