@@ -13,7 +13,6 @@ use crate::engine::PreparedRun;
 use crate::engine::Saver;
 use crate::engine::program::{
     Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Prepare, Program, RouteFn, Routing, SpecRef,
-    not_read_yet,
 };
 use crate::error::NodeError;
 use crate::question::{QuestionFacts, QuestionType};
@@ -234,7 +233,6 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
-            readable: not_read_yet(&channels),
             spec,
             plan,
             nodes,

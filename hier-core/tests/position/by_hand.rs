@@ -11,7 +11,6 @@ use crate::checkpoint::{NextTasks, codec};
 use crate::engine::attempt::route::with_routes;
 use crate::engine::program::{
     Destinations, Hooks, NodeCache, Plan, Program, RouteFn, Routing, SendArg, Sends, SpecRef, TaskKey, TaskOutcome,
-    not_read_yet,
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
@@ -60,7 +59,6 @@ pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState
         hooks: Hooks::default(),
         channels: schema.channels().cloned().collect(),
         initial: Arc::new(move || schema.initial()),
-        readable: not_read_yet(&[]),
         cache: NodeCache::default(),
         renamed: Vec::new(),
         inbox: None,

@@ -6,3 +6,4 @@ mod animals;
 mod keys;
 mod paths;
 mod refused;
+mod unreadable;

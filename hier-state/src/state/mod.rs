@@ -46,6 +46,8 @@ pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use managed::{ManagedType, Unmanaged};
 pub use owned::{IntoUpdate, WriteClaim};
 #[doc(hidden)]
+pub use persist::encode_readable;
+#[doc(hidden)]
 pub use persist::{Carried, Parameter};
 pub use persist::{Migration, Persist, Stored};
 #[doc(hidden)]

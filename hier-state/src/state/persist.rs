@@ -84,6 +84,19 @@ pub trait Stored {
     fn check_readable(&self, bytes: &[u8]) -> Result<(), CodecError>;
 }
 
+/// Appends the stored form of a value to `bytes`, and checks that the value can be read back. Release builds check it
+/// only if `readable` is false. Sets `readable`.
+#[doc(hidden)]
+pub fn encode_readable(value: &dyn Stored, bytes: &mut Vec<u8>, readable: &mut bool) -> Result<(), CodecError> {
+    let start = bytes.len();
+    value.encode(bytes)?;
+    if cfg!(debug_assertions) || !*readable {
+        value.check_readable(&bytes[start..])?;
+        *readable = true;
+    }
+    Ok(())
+}
+
 impl<T: Persist> Stored for T {
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         codec::to_json(self).map_err(serde::ser::Error::custom)

@@ -9,7 +9,7 @@ use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, SendRecord, codec, slot};
 use crate::engine::program::{By, Destinations, Program, TaskOutcome};
 use crate::error::NodeError;
-use crate::state::{ChannelWrite, Values, Writes, secret};
+use crate::state::{ChannelWrite, Values, Writes, encode_readable, secret};
 
 /// The entry with the destinations of a task. It is stored last, together with the writes, and marks the task as done.
 pub(in crate::engine) const ROUTING: &str = "__routing__";
@@ -118,7 +118,7 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
     for (slot, write) in (first..).zip(writes) {
         let Some(value) = write.stored() else { continue };
         let mut bytes = Vec::with_capacity(16);
-        value.encode(&mut bytes).map_err(|error| {
+        encode_readable(value, &mut bytes, &mut false).map_err(|error| {
             let error = secret::unfit(write.is_secret(), error);
             NodeError::permanent(format!("the node's write to channel `{}` cannot be stored: {error}", write.name()))
         })?;

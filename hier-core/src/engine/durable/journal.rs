@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -20,7 +19,7 @@ use crate::engine::program::Program;
 use crate::engine::step::{Changes, Returns, Unstored, UnstoredReturns};
 use crate::error::RunError;
 use crate::policy::StepPolicy;
-use crate::state::{ChannelWrite, Values, Writes, secret};
+use crate::state::{ChannelWrite, Values, Writes, encode_readable, secret};
 
 /// The stored versions from which a journal continues.
 #[derive(Default)]
@@ -52,8 +51,8 @@ pub(crate) struct Journal {
     /// The checkpoint that is stored when the run ends.
     held: Option<HeldCheckpoint>,
     scratch: Scratch,
-    /// See [`Program::readable`].
-    readable: Arc<[AtomicBool]>,
+    /// True for each channel whose whole value this journal has encoded and read back.
+    readable: Vec<bool>,
     /// The log of the outer graph, if this is a subgraph with checkpoints per thread.
     parent_log: Option<Arc<TaskLog>>,
     /// None if the conversations of the thread are not kept in memory.
@@ -105,7 +104,7 @@ impl Journal {
             clock: IdClock::after(start.newest),
             held: None,
             scratch: Scratch::default(),
-            readable: graph.readable.clone(),
+            readable: vec![false; graph.channels.len()],
             parent_log: None,
             conversations_since: None,
         };
@@ -227,11 +226,8 @@ impl Journal {
             (size.parts, size.bytes) = (size.parts + 1, size.bytes + bytes.len());
             return Ok(Some(ChannelBlob { channel, base: Some(base), bytes }));
         }
-        let bytes = self.scratch.bytes(|bytes| value.encode(bytes))?;
-        if cfg!(debug_assertions) || !self.readable[channel].load(Ordering::Relaxed) {
-            value.check_readable(&bytes)?;
-            self.readable[channel].store(true, Ordering::Relaxed);
-        }
+        let readable = &mut self.readable[channel];
+        let bytes = self.scratch.bytes(|bytes| encode_readable(value, bytes, readable))?;
         self.sizes[channel] = Size { bytes: bytes.len(), ..Size::default() };
         Ok(Some(ChannelBlob { channel, base: None, bytes }))
     }
@@ -368,7 +364,7 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) ->
     let chain = DeltaChain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
     if let Some(value) = state.stored(piece.channel) {
-        value.encode(&mut piece.bytes)?;
+        encode_readable(value, &mut piece.bytes, &mut false)?;
     }
     Ok(())
 }

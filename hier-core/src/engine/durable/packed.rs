@@ -4,7 +4,7 @@ use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, codec, delta};
 use crate::engine::attempt::stored::WriteRule;
 use crate::engine::durable::upgrade::RecordRewriter;
-use crate::state::{ChannelWrite, Values};
+use crate::state::{ChannelWrite, Values, encode_readable, secret};
 
 /// Packs writes, each with the name and the reducer of its channel. Returns the size of each packed write.
 pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
@@ -23,7 +23,10 @@ pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
         delta::add(packed, write.name().as_bytes());
         delta::add(packed, specs.get(write.channel()).map_or(LAST, ChannelSpec::rule).as_bytes());
         let start = delta::begin(packed);
-        value.encode(packed)?;
+        encode_readable(value, packed, &mut false).map_err(|error| {
+            let error = secret::unfit(write.is_secret(), error);
+            CodecError::new(format!("channel `{}`: {error}", write.name()))
+        })?;
         let bytes = delta::end(packed, start);
         if write.is_overwrite() {
             codec::mark_overwrite(bytes);

@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
@@ -67,13 +66,6 @@ pub struct Program<S: Values, C> {
     pub(crate) questions: QuestionFacts,
     /// The declared questions of a graph that was built at run time.
     pub(crate) asked: Vec<QuestionType>,
-    /// True for each channel with a value that was encoded and read back, so that its type can be stored.
-    pub(crate) readable: Arc<[AtomicBool]>,
-}
-
-/// Returns the flags for [`Program::readable`] before any value was read back.
-pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
-    channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
 
 impl<S: Values, C> Program<S, C> {
@@ -96,7 +88,6 @@ impl<S: Values, C> Program<S, C> {
             trust: self.trust,
             questions: self.questions,
             asked: self.asked.clone(),
-            readable: self.readable.clone(),
         }
     }
 

@@ -67,7 +67,6 @@ pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::{ErasedGraph, InnerGraph};
 pub use graph::RouteFn;
-pub(crate) use graph::not_read_yet;
 pub use graph::{Program, SpecRef};
 pub(crate) use heartbeat::NodeHeartbeat;
 pub use hooks::{Enter, Prepare};

@@ -4,7 +4,7 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
 use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
-use crate::state::ChannelWrite;
+use crate::state::{ChannelWrite, encode_readable};
 
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -14,6 +14,8 @@ pub(crate) struct Changes {
     pub(crate) parts: Vec<ChangedPart>,
     /// True for each channel that is stored in parts.
     pub(crate) grows: Vec<bool>,
+    /// True for each channel with a part that was encoded and read back.
+    readable: Vec<bool>,
     pub(crate) error: Option<(usize, CodecError)>,
     scratch: Scratch,
 }
@@ -28,7 +30,8 @@ pub(crate) struct ChangedPart {
 
 impl Changes {
     pub(crate) fn new(channels: &[ChannelSpec]) -> Self {
-        Self { grows: channels.iter().map(|spec| delta::grows(spec).is_some()).collect(), ..Self::default() }
+        let grows = channels.iter().map(|spec| delta::grows(spec).is_some()).collect();
+        Self { grows, readable: vec![false; channels.len()], ..Self::default() }
     }
 
     /// Records a write. `first` is true for the first write of the channel in this superstep.
@@ -44,7 +47,9 @@ impl Changes {
     }
 
     fn part<W: ChannelWrite>(&mut self, channel: usize, write: &W) {
-        let encoded = write.stored().map_or(Ok(Vec::new()), |value| self.scratch.bytes(|bytes| value.encode(bytes)));
+        let (scratch, readable) = (&mut self.scratch, &mut self.readable[channel]);
+        let encode = |value| scratch.bytes(|bytes| encode_readable(value, bytes, readable));
+        let encoded = write.stored().map_or(Ok(Vec::new()), encode);
         match encoded {
             Ok(bytes) => self.parts.push(ChangedPart { channel, overwrite: write.is_overwrite(), bytes }),
             Err(error) => self.error = Some((channel, error)),
