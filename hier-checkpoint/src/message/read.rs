@@ -280,8 +280,7 @@ impl<'de> Deserialize<'de> for ToolCall {
         let form = CallForm::deserialize(deserializer)?;
         let (name, args) = match form.function {
             Some(Function { name, arguments }) => (Some(name), Some(parsed(arguments)?)),
-            // Null means no arguments, as in `ToolCall::new(name, Value::Null)`.
-            None => (form.name, form.args.map(|args| if args.is_null() { Value::Object(Map::new()) } else { args })),
+            None => (form.name, form.args.map(or_empty)),
         };
         Ok(Self {
             name: name.ok_or_else(|| D::Error::missing_field("name"))?,
@@ -315,11 +314,16 @@ fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::
 
 /// Parses the arguments of a call, which OpenAI writes as a string of JSON.
 fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
-    match arguments {
-        Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
+    let arguments = match arguments {
+        Value::String(text) if text.trim().is_empty() => Value::Null,
         Value::String(text) => serde_json::from_str(&text)
-            .map_err(|error| E::custom(format!("the `arguments` of a call are not JSON: {error}"))),
-        Value::Null => Ok(Value::Object(Map::new())),
-        other => Ok(other),
-    }
+            .map_err(|error| E::custom(format!("the `arguments` of a call are not JSON: {error}")))?,
+        other => other,
+    };
+    Ok(or_empty(arguments))
+}
+
+/// Reads null as no arguments, as `ToolCall::new` does.
+fn or_empty(arguments: Value) -> Value {
+    if arguments.is_null() { Value::Object(Map::new()) } else { arguments }
 }

@@ -84,7 +84,12 @@ fn tool_calls_are_read_in_all_forms() {
     assert_eq!(call(json!({ "id": "c1", "type": "function", "function": function })), look);
     let fresh = call(json!({ "name": "look", "args": {}, "id": null }));
     assert!(fresh.id.starts_with("call_") && fresh.id.len() > 20, "{fresh:?}");
-    assert_eq!(call(json!({ "name": "look", "args": null, "id": "c1" })), ToolCall { args: json!({}), ..look });
+    let without_args = ToolCall { args: json!({}), ..look };
+    assert_eq!(call(json!({ "name": "look", "args": null, "id": "c1" })), without_args);
+    for arguments in [json!(null), json!(""), json!(" "), json!("null"), json!("{}")] {
+        let function = json!({ "name": "look", "arguments": arguments });
+        assert_eq!(call(json!({ "id": "c1", "type": "function", "function": function })), without_args);
+    }
     let missing = json!([{ "role": "assistant", "tool_calls": [{ "name": "look", "id": "c1" }] }]);
     let error = serde_json::from_value::<Messages>(missing).unwrap_err().to_string();
     assert!(error.contains("missing field `args`"), "{error}");
