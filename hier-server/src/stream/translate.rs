@@ -93,8 +93,8 @@ pub(crate) struct StreamTranslator {
     messages: MessageAssembler,
     /// The messages of subgraphs that the client does not receive. The mode `events` reports their models.
     hidden: MessageAssembler,
-    /// Messages that were sent in pieces, with their namespaces. After the next state or update, the stream reports
-    /// them as complete.
+    /// Messages that were sent in pieces, with their namespaces. After the next state or update, or at
+    /// the end of the run, the stream reports them as complete.
     sent_in_pieces: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
 }
@@ -362,11 +362,14 @@ impl StreamTranslator {
         self.run = ended.clone();
         if let Some(error) = &ended.error {
             events.extend(1, [SseEvent::new("error", json!(error))]);
-            return events;
+        } else if ended.status == RunStatus::Success {
+            self.result(ended, &mut events);
         }
-        if ended.status != RunStatus::Success {
-            return events;
-        }
+        self.complete(&mut events);
+        events
+    }
+
+    fn result(&self, ended: &Run, events: &mut NumberedEvents) {
         let asked: Vec<Value> = questions(ended).map(question::asked).collect();
         let mut state = None;
         if !asked.is_empty() {
@@ -378,7 +381,6 @@ impl StreamTranslator {
         }
         events.extend(1, state);
         events.extend(1, self.root("on_chain_end", || json!({ "output": output(&self.message_paths, ended) })));
-        events
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hier_agents::prelude::*;
 use hier_core::store::MemoryStore;
+use hier_server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::graphs::server;
+use crate::graphs::{Talk, TalkUpdate, says_hello, server};
 use crate::support::{Desk, Fate, HookedStore, SentEvent, StoreCall, names, open, parse, said};
 
 async fn joined(desk: &Desk, path: &str, after: &str) -> Vec<SentEvent> {
@@ -20,7 +22,7 @@ async fn joined(desk: &Desk, path: &str, after: &str) -> Vec<SentEvent> {
 /// Starts a run with a resumable stream. Returns the path of the stream and its events.
 async fn streamed(desk: &Desk, graph: &str, modes: &[&str]) -> (String, Vec<SentEvent>) {
     let thread = desk.thread().await;
-    let input = if graph == "chat" { json!({ "messages": "Hello" }) } else { json!({ "n": 1.0 }) };
+    let input = if ["chat", "refused"].contains(&graph) { json!({ "messages": "Hello" }) } else { json!({ "n": 1.0 }) };
     let body = json!({ "assistant_id": graph, "input": input, "stream_mode": modes, "stream_resumable": true });
     let response = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
     let path = response.headers()["location"].to_str().expect("a path").to_owned();
@@ -107,5 +109,29 @@ async fn message_is_complete_once_for_a_client_that_joins_with_other_modes() {
             assert_eq!(of_messages(sent), all, "{created_with:?} {joined_with:?}");
         }
     }
+    desk.stop().await;
+}
+
+graph! {
+    /// Fails after a reply of its model.
+    Refused<Talk, BaseContext> = Graph { nodes: [refuse], edges: [START >> refuse >> END] }
+}
+
+async fn refuse(run: &Run<BaseContext>) -> hier_core::Result<TalkUpdate> {
+    let reply = run.model()?.ask([Message::user("hello")]).await?;
+    Err(NodeError::permanent(format!("refused: {}", reply.message.text())))
+}
+
+/// The message belongs to no update, because its node fails.
+#[tokio::test]
+async fn message_of_a_failed_run_is_complete() {
+    let served = Server::new().graph("refused", Refused::compile(), BaseContext::new(says_hello()));
+    let desk = open(served).await;
+    let (_, sent) = streamed(&desk, "refused", &["messages"]).await;
+    assert!(names(&sent).contains(&"messages/partial"), "{sent:?}");
+    let complete = said(&sent, "messages/complete");
+    assert_eq!(complete.len(), 1, "{sent:?}");
+    assert_eq!(complete[0][0]["content"], "Hello there friend");
+    assert!(names(&sent).contains(&"error"), "{sent:?}");
     desk.stop().await;
 }
