@@ -100,23 +100,30 @@ impl<'a> DefaultAssistants<'a> {
     }
 
     /// Creates the default assistant of each graph, unless it exists. Replaces a user's assistant that has the same id.
-    /// Returns without an error if [`ATTEMPTS`] attempts fail, because a request by the graph's name creates it later.
     pub(crate) async fn restore(self) -> Result<(), RunsError> {
         for graph in self.graphs.keys() {
-            for _ in 0..ATTEMPTS {
-                if self.create(graph).await? {
-                    break;
-                }
-                match self.repair(graph).await {
-                    Ok(false) | Err(RunsError::NoDocument { .. }) => {}
-                    done => {
-                        done?;
-                        break;
-                    }
-                }
+            if !self.restore_of(graph).await? {
+                tracing::warn!(
+                    graph,
+                    "failed to restore a default assistant, because other processes change it: a request by the graph's name creates it"
+                );
             }
         }
         Ok(())
+    }
+
+    /// Returns false if [`ATTEMPTS`] attempts fail.
+    async fn restore_of(self, graph: &str) -> Result<bool, RunsError> {
+        for _ in 0..ATTEMPTS {
+            if self.create(graph).await? {
+                return Ok(true);
+            }
+            match self.repair(graph).await {
+                Ok(false) | Err(RunsError::NoDocument { .. }) => {}
+                done => return done,
+            }
+        }
+        Ok(false)
     }
 
     /// Returns a default assistant to its graph: the newest version with this graph becomes the latest one. Deletes an
