@@ -98,7 +98,7 @@
 //! | `layers` | [Layers](layer) around model and tool calls, outermost first. |
 //! | `tool_errors` | The handling of a tool's error: the run fails (the default), or the model receives the error ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call as tools: agents, and any other graph. |
-//! | `parallel_subagents: true` | Allows several subagent calls in one reply of the model. By default, a subagent call must be the only call in the reply. |
+//! | `parallel_subagents: true` | Allows several subagent calls in one reply of the model. By default, a call of a subagent that does not run in the background must be the only call in the reply. |
 //! | `front` | Graphs without a model that run, in this order, before the first model request. |
 //! | `back` | Graphs without a model that run, in this order, after the report. |
 //! | `max_iterations` | The maximum number of model requests per turn. Defaults to [`DEFAULT_MAX_ITERATIONS`]. |

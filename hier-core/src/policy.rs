@@ -71,7 +71,7 @@ pub enum GraphEntry {
     Resume,
 }
 
-/// A task that has not run. The task belongs to the next superstep or to the open one.
+/// A task that has not run. The task belongs to the next superstep, or to one in which other tasks have already run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTask {
     /// The name of the node that the task runs.

@@ -178,7 +178,8 @@ pub enum EdgeSpec {
 /// An arm of a route.
 #[derive(Clone, Debug)]
 pub struct ArmSpec {
-    /// The label of the arm: the pattern of a `match`, `true` or `false` of an `if`, or the function of a `for`.
+    /// The label of the arm: the pattern of a `match` with its guard, `true` or `false` of an `if`, or the function or
+    /// expression of a `for`. In a nested route, the labels of the outer arms come first, as in `P, test: true`.
     pub label: Text,
     /// The targets of the arm.
     pub to: List<ArmTarget>,

@@ -265,8 +265,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Sets whether one reply of the model may contain several subagent calls. The subagents run in parallel, each on a
     /// copy of the state, and reducers merge their results.
     ///
-    /// Defaults to false. A subagent call must then be the only call in a reply. If a reply contains a subagent call
-    /// and other calls, the agent makes none of these calls and asks the model again.
+    /// Defaults to false. A subagent call must then be the only call in a reply. Otherwise, the agent makes none of the
+    /// calls of this reply and asks the model again. Calls of background subagents may always accompany other calls.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self

@@ -248,7 +248,7 @@ impl McpClientBuilder {
 
     /// Sets the model for the server's sampling requests (`sampling/createMessage`). Without a model, the client does
     /// not offer sampling to the server. In a run with a checkpointer, the client refuses sampling requests of
-    /// servers with an older protocol.
+    /// servers with a protocol before 2026-07-28.
     ///
     /// Set a model only for trusted servers: the server decides about the messages that the model receives, and you pay
     /// for the replies.
