@@ -34,7 +34,7 @@ fn keys(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
     let hier = &model.hier;
     let managed = model.managed.iter().map(|managed| {
         let (field, ty) = (&managed.field, &managed.ty);
-        let doc = format!("The managed value `{}`.", field.unraw());
+        let doc = format!("The managed field `{}`.", field.unraw());
         quote!(#[doc = #doc] #vis #field: #hier::ManagedValue<#state, #ty>,)
     });
     let flattened = model.flattened.as_ref().map(|flattened| {
