@@ -56,7 +56,7 @@ pub struct Config {
     pub(crate) sleep_in_place: Duration,
     pub(crate) now: Option<SystemTime>,
     claim: Claim,
-    when_running: Option<WhenRunning>,
+    pub(crate) when_running: Option<WhenRunning>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) interrupt_before: Option<Vec<String>>,
     pub(crate) interrupt_after: Option<Vec<String>>,
@@ -294,10 +294,6 @@ impl Config {
 
     pub(crate) fn claim(&self, default: WhenRunning) -> Claim {
         Claim { when_running: self.when_running.unwrap_or(default), ..self.claim.clone() }
-    }
-
-    pub(crate) fn policy(&self) -> Option<WhenRunning> {
-        self.when_running
     }
 
     /// Sets the name of this run for error messages. If another run cannot claim the thread while this run holds it,

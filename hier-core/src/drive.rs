@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::checkpoint::{CodecError, MemorySaver, WhenRunning};
 use crate::config::{Config, Durability};
+pub use crate::engine::has_command;
 use crate::error::RunError;
 pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
 
@@ -58,7 +59,7 @@ impl Settings {
             thread: config.thread.clone().unwrap_or_default(),
             checkpoint: config.checkpoint,
             namespace: config.namespace.clone(),
-            when_running: config.policy(),
+            when_running: config.when_running,
             max_concurrency: config.max_concurrency,
             time_to_live: config.claim(WhenRunning::TakeOver).time_to_live,
             stream_subgraphs: config.stream_subgraphs,

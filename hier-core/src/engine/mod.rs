@@ -24,6 +24,7 @@ mod step;
 mod stream;
 mod thread;
 
+pub use durable::commands::has_command;
 pub use log::saver::Saver;
 pub use run::background::BackgroundStart;
 pub use stream::emitter::EventStream;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::checkpoint::{CodecError, PendingWrite, TaskWrites, codec, slot};
+use crate::checkpoint::{CodecError, PendingWrite, Saved, TaskWrites, codec, slot};
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::pending::{Pending, questions_of};
 use crate::engine::durable::thread_reader::ThreadReader;
@@ -16,6 +16,11 @@ pub(crate) type OpenQuestionIds = HashSet<String>;
 pub(in crate::engine) struct CommandEffect<S: Values> {
     pub(in crate::engine) writes: Writes<S>,
     pub(in crate::engine) destinations: Vec<Destinations>,
+}
+
+/// Returns true if the run with this node field ([`StoppedClock`](crate::drive::StoppedClock)) has stored its command.
+pub fn has_command(saved: Saved, run: [u8; 6]) -> Result<bool, CodecError> {
+    Pending::new(saved.writes, &[], None).has_command_of(Some(run))
 }
 
 impl Pending {
