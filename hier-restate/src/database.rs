@@ -13,14 +13,14 @@ use std::time::{Duration, SystemTime};
 use hier_core::RunError;
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
 use hier_core::drive;
-use hier_core::graph::{DynGraph, DynInput};
+use hier_core::graph::DynGraph;
 use uuid::Uuid;
 
 use crate::error::RunFailure;
 use crate::host::Host;
 use crate::slice::{Slice, has_made};
 use crate::wire::UpdateState;
-use crate::work::{SliceWork, WorkEnd, holder_of, millis};
+use crate::work::{SliceWork, WorkEnd, claims, holder_of, millis};
 
 /// The number of checkpoints that a worker reads at once to find those of earlier attempts.
 const PAGE: usize = 8;
@@ -34,7 +34,7 @@ impl Host {
         saver: &dyn Checkpointer,
         work: &mut SliceWork,
     ) -> Result<Result<Slice, RunFailure>, SaverError> {
-        let SliceWork { input, piece, .. } = work;
+        let SliceWork { input, piece, .. } = &*work;
         if graph.check(input).is_err() {
             return Ok(Ok(Slice::first()));
         }
@@ -45,7 +45,7 @@ impl Host {
         if stored.is_empty() {
             return Ok(Ok(Slice::first()));
         }
-        (*input, piece.settings.checkpoint) = (DynInput::Continue, None);
+        *work = SliceWork::later(piece.clone(), None);
         Ok(Ok(Slice::repeated(i64::try_from(stored.len()).unwrap_or(i64::MAX))))
     }
 
@@ -75,8 +75,7 @@ impl Host {
         }
         let mut config = settings.config();
         if let Some(slice) = policy {
-            let when_running = settings.when_running.unwrap_or(WhenRunning::Reject);
-            config = drive::with_policy(config, Arc::new(slice)).when_running(when_running).holder(holder_of(id));
+            config = claims(drive::with_policy(config, Arc::new(slice)), settings.when_running, id);
         }
         let updated = graph.update_state(saver, config, supersteps).await;
         Ok(WorkEnd::Updated(match updated {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError};
 use hier_core::drive::{self, PartialStep};
 use hier_core::graph::{DynGraph, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
@@ -19,7 +19,7 @@ use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
-use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, holder_of, millis};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, claims, holder_of, millis};
 
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
@@ -222,33 +222,25 @@ impl Host {
         saver: Arc<dyn Checkpointer>,
         mut work: SliceWork,
     ) -> Result<WorkResult, SaverError> {
-        let is_first = work.is_first();
         let slice = match &self.saver {
-            Some(_) if is_first => match self.begin_slice(graph, &*saver, &mut work).await? {
+            Some(_) if work.is_first() => match self.begin_slice(graph, &*saver, &mut work).await? {
                 Ok(slice) => slice,
                 Err(failure) => return Ok(WorkResult::failed(failure)),
             },
-            _ if is_first => Slice::first(),
+            _ if work.is_first() => Slice::first(),
             _ => Slice::later(work.piece.progress.clone()),
         };
-        let SliceWork { input, piece, part, .. } = work;
+        let SliceWork { input, piece, part } = work;
+        let settings = &piece.settings;
         let mut slice = slice
             .stopped_clock(Duration::from_millis(piece.clock), piece.run)
             .part(part.clone())
             .fan_out(self.fan_out.clone().filter(|_| self.saver.is_none()));
-        if piece.settings.checkpoint.is_some() && is_first {
+        if settings.checkpoint.is_some() {
             slice = slice.outside_only();
         }
         let slice = Arc::new(slice);
-        let mut settings = piece.settings.clone();
-        if !is_first {
-            settings.checkpoint = None;
-        }
-        let mut config = drive::with_policy(settings.config(), slice.clone());
-        if self.saver.is_some() {
-            let when_running = settings.when_running.filter(|_| is_first).unwrap_or(WhenRunning::TakeOver);
-            config = config.when_running(when_running).holder(holder_of(piece.run));
-        }
+        let config = claims(drive::with_policy(settings.config(), slice.clone()), settings.when_running, piece.run);
         let mut run = DynRun::new(input, config);
         run.saver = Some(saver);
         run.store.clone_from(&self.store);

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hier_core::Config;
+use hier_core::checkpoint::WhenRunning;
 use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use serde::{Deserialize, Serialize};
@@ -31,7 +33,16 @@ pub(crate) struct SliceWork {
 }
 
 impl SliceWork {
-    pub(crate) fn later(piece: SliceContext, part: Option<PartialStep>) -> Self {
+    pub(crate) fn first(input: DynInput, piece: SliceContext) -> Self {
+        Self { input, piece, part: None }
+    }
+
+    /// Creates a slice that continues from the latest checkpoint of the thread. Only a run that has stored nothing may
+    /// use its input, and the settings that select where the run begins and which other run it ends.
+    pub(crate) fn later(mut piece: SliceContext, part: Option<PartialStep>) -> Self {
+        let settings = &mut piece.settings;
+        (settings.checkpoint, settings.when_running) = (None, None);
+        settings.namespace.clear();
         Self { input: DynInput::Continue, piece, part }
     }
 
@@ -108,7 +119,7 @@ impl ThreadWork {
     /// Returns true if the work may read checkpoints before the latest one.
     pub(crate) fn needs_history(&self) -> bool {
         match self {
-            Self::Slice(slice) => slice.is_first() && slice.piece.settings.checkpoint.is_some(),
+            Self::Slice(slice) => slice.piece.settings.checkpoint.is_some(),
             Self::Update(update, _) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
             _ => false,
         }
@@ -124,6 +135,15 @@ impl TaskDone {
 /// Returns the name under which all attempts of a run or an update hold its thread.
 pub(crate) fn holder_of(work: Uuid) -> String {
     format!("run {work} on a cluster")
+}
+
+/// Adds the claim of a run or an update. Without `when_running`, the engine's default for the input applies.
+pub(crate) fn claims(config: Config, when_running: Option<WhenRunning>, work: Uuid) -> Config {
+    let config = config.holder(holder_of(work));
+    match when_running {
+        Some(when_running) => config.when_running(when_running),
+        None => config,
+    }
 }
 
 /// Returns a time in milliseconds since 1970.

@@ -154,7 +154,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let piece = started.piece();
         self.meta.last = Some(started.settings.clone());
         self.meta.run = Some(started);
-        let ran = self.slice(SliceWork { input, piece, part: None }).await;
+        let ran = self.slice(SliceWork::first(input, piece)).await;
         self.settle(ran)
     }
 

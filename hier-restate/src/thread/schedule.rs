@@ -72,8 +72,7 @@ impl ThreadObject<'_, '_> {
             self.store();
             return Ok(());
         }
-        let Some(mut settings) = self.meta.last.clone() else { return Ok(()) };
-        settings.checkpoint = None;
+        let Some(settings) = self.meta.last.clone() else { return Ok(()) };
         let id = Uuid::from_u64_pair(self.ctx.random_seed(), 1);
         let (progress, slice) = (SliceProgress::default(), 0);
         let going = ActiveRun { id, awakeable: None, settings, progress, slice, clock: wake.due, listener: None };

@@ -79,6 +79,12 @@ async fn end(graph: &RemoteGraph, input: DynInput, when_running: WhenRunning) ->
     }
 }
 
+fn update(text: &str) -> DynInput {
+    let mut command = DynCommand::default();
+    command.update = json!({ "log": [text] });
+    DynInput::Command(command)
+}
+
 fn new(log: &Value) -> DynInput {
     DynInput::New(json!({ "log": log }))
 }
@@ -129,4 +135,17 @@ async fn answer_of_another_process_is_not_taken_for_the_own_answer() {
     command.resume = Some(json!("second"));
     let end = graph.invoke(DynInput::Command(command)).thread("t").await.unwrap();
     assert_eq!(end.into_state(), json!({ "log": ["theirs", "second"] }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_of_another_process_is_not_ended_by_a_command() {
+    let database = Raced::default();
+    let graph = pair(database.clone()).await;
+    assert_eq!(end(&graph, new(&json!([])), WhenRunning::TakeOver).await, "asked");
+    let lease = database.saver.acquire("t", Claim::default()).await.unwrap();
+    let refused = graph.invoke(update("ours")).thread("t").await.expect_err("the thread is busy");
+    let Error::Run(failure) = refused else { panic!("{refused}") };
+    assert_eq!(failure.kind, "CheckpointerError");
+    database.saver.renew(&lease).await.expect("the other process still holds the thread");
 }
