@@ -281,7 +281,8 @@ impl RemoteGraph {
         let config = config.into();
         let settings = settings_of(&config)?;
         let path = self.path(&settings.thread, "update");
-        let updated: Updated = self.call(&path, &UpdateState { settings, supersteps }, Some(Uuid::new_v4())).await?;
+        let update = UpdateState { asked: millis(SystemTime::now()), settings, supersteps };
+        let updated: Updated = self.call(&path, &update, Some(Uuid::new_v4())).await?;
         let (namespace, checkpoint) = updated?;
         let config = config.namespace(namespace);
         Ok(match checkpoint {

@@ -219,12 +219,15 @@ impl Host {
         &self,
         graph: &dyn DynGraph,
         at: &ThreadVersion,
-        saver: Arc<dyn Checkpointer>,
+        mut saver: Arc<dyn Checkpointer>,
         mut work: SliceWork,
     ) -> Result<WorkResult, SaverError> {
         let slice = match &self.saver {
-            Some(_) if work.is_first() => match self.begin_slice(graph, &*saver, &mut work).await? {
-                Ok(slice) => slice,
+            Some(_) if work.is_first() => match self.begin_slice(graph, saver, work).await? {
+                Ok(begun) => {
+                    (work, saver) = (begun.work, begun.saver);
+                    begun.slice
+                }
                 Err(failure) => return Ok(WorkResult::failed(failure)),
             },
             _ if work.is_first() => Slice::first(),

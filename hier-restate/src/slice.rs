@@ -95,10 +95,10 @@ impl Slice {
     }
 
     /// Continues the first slice of a run after attempts that have stored this number of checkpoints.
-    pub(crate) fn repeated(lost: i64) -> Self {
+    pub(crate) fn repeated(lost: usize) -> Self {
         let slice = Self::later(SliceProgress::default());
         let mut state = slice.state();
-        state.lost = lost;
+        state.lost = i64::try_from(lost).unwrap_or(i64::MAX);
         state.paused.insert(String::new());
         drop(state);
         slice
@@ -270,7 +270,8 @@ pub(crate) fn has_made(work: Uuid, namespace: &str, checkpoint: Uuid) -> bool {
     checkpoint.as_bytes()[10..] == node_of(work, namespace)
 }
 
-fn node_of(work: Uuid, namespace: &str) -> [u8; 6] {
+/// Returns the node field of the ids that a run or an update makes.
+pub(crate) fn node_of(work: Uuid, namespace: &str) -> [u8; 6] {
     let mut hash = Xxh3::new();
     hash.update(work.as_bytes());
     hash.update(namespace.as_bytes());

@@ -101,6 +101,8 @@ pub(crate) type Ended = Result<Outcome<Value>, RunFailure>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct UpdateState {
+    /// The time of the request, in milliseconds since 1970.
+    pub(crate) asked: u64,
     pub(crate) settings: Settings,
     pub(crate) supersteps: Vec<Vec<DynUpdates>>,
 }

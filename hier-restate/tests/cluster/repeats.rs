@@ -311,6 +311,24 @@ async fn replay_of_an_older_checkpoint_is_stored_once() {
     .await;
 }
 
+/// Stops in the subgraph, and continues it by its namespace. Returns the ends of the runs and the log.
+async fn continue_subgraph(graph: &RemoteGraph, config: Config) -> Value {
+    let stopped = end(graph, new(), config.clone()).await;
+    let inside = graph.state(config.clone()).await.unwrap().tasks.remove(0).state.expect("a subgraph");
+    let inside = config.clone().namespace(inside.checkpoint_namespace());
+    let ends = [end(graph, DynInput::Continue, inside.clone()).await, end(graph, DynInput::Continue, inside).await];
+    json!([stopped, ends, graph.state(config).await.unwrap().values["log"]])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_that_continues_a_subgraph_also_continues_its_outer_graph() {
+    let expected = json!(["before Stops", ["before Stops", "finished"], ["input", "s1", "s2", "s3", "then"]]);
+    let graph = serve(|endpoint, name| endpoint.graph(name, Around::compile(), ())).await;
+    assert_eq!(continue_subgraph(&graph, Config::new().thread("t")).await, expected);
+    assert_eq!(lose_each_answer_of(Around::compile(), continue_subgraph).await, expected);
+}
+
 /// A database that is down for a number of claims.
 #[derive(Clone)]
 struct Down {

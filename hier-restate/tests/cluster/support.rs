@@ -1,8 +1,12 @@
 //! A worker in this process, and a client of it.
 
+use std::sync::Arc;
+
 use hier_restate::{Client, Endpoint, RemoteGraph, loopback, register};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 /// The URLs of the ingress and of the admin API.
@@ -16,6 +20,42 @@ pub(crate) fn server() -> (String, String) {
 pub(crate) async fn serve(add: impl FnOnce(Endpoint, String) -> Endpoint) -> RemoteGraph {
     let name = format!("desk-{}", Uuid::new_v4().simple());
     serve_as(&name, |endpoint| add(endpoint, name.clone())).await
+}
+
+/// A network between Restate and a worker.
+#[derive(Clone, Default)]
+pub(crate) struct Network(Arc<Notify>);
+
+impl Network {
+    /// Like [`serve`], but with this network in between.
+    pub(crate) async fn serve(&self, add: impl FnOnce(Endpoint, String) -> Endpoint) -> RemoteGraph {
+        let (ingress, admin) = server();
+        let name = format!("desk-{}", Uuid::new_v4().simple());
+        let (listener, worker) = loopback().await.expect("a free port");
+        tokio::spawn(add(Endpoint::new(), name.clone()).serve_until(listener, std::future::pending::<()>()));
+        let (front, address) = loopback().await.expect("a free port");
+        let breaks = self.0.clone();
+        tokio::spawn(async move {
+            while let Ok((mut from, _)) = front.accept().await {
+                let broken = breaks.clone().notified_owned();
+                let mut to = TcpStream::connect(worker).await.expect("the worker listens");
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut from, &mut to) => return,
+                        () = broken => drop(from),
+                    }
+                    std::future::pending::<()>().await;
+                });
+            }
+        });
+        register(&admin, &format!("http://{address}")).await.expect("the worker is registered");
+        Client::new(ingress).graph(name)
+    }
+
+    /// Ends all connections on the side of Restate. The worker does not notice this.
+    pub(crate) fn break_connections(&self) {
+        self.0.notify_waiters();
+    }
 }
 
 /// Serves a graph under this name. A graph that was served under it before is an older version.
