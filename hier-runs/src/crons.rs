@@ -60,8 +60,8 @@ pub struct Cron {
     /// The user who created the cron, for [`Crons::count_of`].
     #[serde(default)]
     pub user: String,
-    /// The body of the request with which a client created the cron. The server returns this body to clients. `None` if
-    /// no client request created the cron.
+    /// The body of the request with which a client created the cron, with all later changes. The server returns this body
+    /// to clients, without secret channels. `None` if no client request created the cron.
     #[serde(default)]
     pub payload: Option<Value>,
     /// The rule that applies when the cron adds a run to a thread with an earlier run that has not ended.

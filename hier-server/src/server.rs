@@ -106,7 +106,8 @@ impl Server {
     }
 
     /// Adds a graph under a name. `context` is a value, which the server clones for each run, or a function that
-    /// creates the value from a [`RunRequest`]. The function may return a `Result`.
+    /// creates the value from a [`RunRequest`]. The function may return a `Result`. Replaces an earlier graph with this
+    /// name.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -135,7 +136,8 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// Adds a graph that implements [`DynGraph`], such as a graph whose types [`CompiledGraph::erase`] has erased.
+    /// Adds a graph that implements [`DynGraph`], such as a graph whose types [`CompiledGraph::erase`] has erased. Replaces
+    /// an earlier graph with this name.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), ServedGraph::new(graph));
         self

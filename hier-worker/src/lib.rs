@@ -101,12 +101,14 @@ impl Worker {
         self.1.clone()
     }
 
-    /// Adds a graph. The worker uses the graph for runs whose [`graph`](hier_core::runs::Run::graph) is `name`.
+    /// Adds a graph. The worker uses the graph for runs whose [`graph`](hier_core::runs::Run::graph) is `name`. Replaces an
+    /// earlier graph with this name.
     pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
         self.dyn_graph(name, Arc::new(graph))
     }
 
     /// Adds a shared graph. The worker uses the graph for runs whose [`graph`](hier_core::runs::Run::graph) is `name`.
+    /// Replaces an earlier graph with this name.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.0.graphs.insert(name.into(), graph);
         self

@@ -11,7 +11,7 @@ mod sessions;
 mod tasks;
 mod uri_template;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub use self::resource::ServedResource;
 ///   continue without the client, allow the graph to [run as a task](Self::allow_task), whose state clients can query.
 #[must_use = "a server does nothing until it serves"]
 pub struct McpServer {
-    graphs: BTreeMap<String, GraphTool>,
+    graphs: Vec<(String, GraphTool)>,
     resources: Vec<ServedResource>,
     prompts: Vec<ServedPrompt>,
     saver: Arc<dyn Checkpointer>,
@@ -92,7 +92,7 @@ pub struct McpServer {
 
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpServer").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
+        f.debug_struct("McpServer").field("graphs", &self.names()).finish_non_exhaustive()
     }
 }
 
@@ -106,7 +106,7 @@ impl McpServer {
     /// Creates a server without graphs. By default, the server keeps threads in memory.
     pub fn new() -> Self {
         Self {
-            graphs: BTreeMap::new(),
+            graphs: Vec::new(),
             resources: Vec::new(),
             prompts: Vec::new(),
             saver: Arc::new(MemorySaver::new()),
@@ -134,7 +134,7 @@ impl McpServer {
     /// Adds a type-erased graph ([`CompiledGraph::erase`]) as a tool with this name. Use this method, for example, to
     /// create a new context for each call, or to set custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
-        self.graphs.insert(name.into(), GraphTool::new(graph));
+        self.graphs.push((name.into(), GraphTool::new(graph)));
         self
     }
 
@@ -154,7 +154,7 @@ impl McpServer {
     /// keeps the result for 24 hours. A client that does not support tasks waits for the result of its call. Add the
     /// [`graph`](Self::graph) before you call this method, which otherwise has no effect.
     pub fn allow_task(mut self, name: &str) -> Self {
-        if let Some(served) = self.graphs.get_mut(name) {
+        for (_, served) in self.graphs.iter_mut().filter(|(own, _)| own == name) {
             served.is_long = true;
         }
         self
@@ -239,7 +239,8 @@ impl McpServer {
             Some(key) => key.clone(),
             None => SealKey::random()?,
         };
-        let calls = GraphCalls::new(self.graphs.clone(), self.saver.clone(), key, self.lasts, self.calls);
+        let graphs = self.graphs.iter().cloned().collect();
+        let calls = GraphCalls::new(graphs, self.saver.clone(), key, self.lasts, self.calls);
         let offers = Offers { resources: self.resources.clone(), prompts: self.prompts.clone() };
         // A router may be created outside a runtime. The deletion then starts with the first request.
         if Handle::try_current().is_ok() {
@@ -249,15 +250,20 @@ impl McpServer {
         Ok(ClientRequestHandler { calls, offers, tasks: Arc::default(), name: self.name.clone() })
     }
 
+    fn names(&self) -> Vec<&str> {
+        self.graphs.iter().map(|(name, _)| &**name).collect()
+    }
+
     /// Returns the mistake of the server, if there is one.
     fn mistake(&self) -> Option<String> {
         if self.graphs.is_empty() && self.resources.is_empty() && self.prompts.is_empty() {
             return Some("the server has no graphs: add one with `.graph(…)`".to_owned());
         }
-        let tools = self.graphs.keys().find_map(|name| hier_core::spec::names::callable("tool", name));
+        let tools = self.names().iter().find_map(|name| hier_core::spec::names::callable("tool", name));
         tools.or_else(|| {
             let own = self.resources.iter().find_map(ServedResource::mistake);
             own.or_else(|| self.prompts.iter().find_map(ServedPrompt::mistake))
+                .or_else(|| doubled("graphs have the name", self.names().into_iter()))
                 .or_else(|| doubled("resources have the URI", self.resources.iter().map(ServedResource::uri)))
                 .or_else(|| doubled("prompts have the name", self.prompts.iter().map(ServedPrompt::name)))
         })

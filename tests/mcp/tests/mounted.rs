@@ -207,3 +207,10 @@ async fn router_refuses_requests_without_authentication() {
     }
     assert_eq!(mounted(server().bearer("other"), Some("alice")).await.0, 401);
 }
+
+#[test]
+fn two_graphs_with_one_name_are_refused() {
+    let server = hier_mcp::McpServer::new().graph("book", Book::compile(), ()).graph("book", Book::compile(), ());
+    let error = server.router(hier_core::CancellationToken::new()).err().expect("a mistake").to_string();
+    assert!(error.contains("two graphs have the name `book`"), "{error}");
+}
