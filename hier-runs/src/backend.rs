@@ -28,7 +28,8 @@ pub trait RunBackend: Send + Sync {
     ///
     /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if the change has a
     /// lease that is no longer valid. Fails with [`RunsError::Stale`] if the change contains a document whose revision
-    /// differs from that of the stored document.
+    /// differs from that of the stored document. Fails with [`RunsError::Cancelled`] if the change ends a run that must
+    /// be rolled back.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
     /// Claims up to `most` runs, as `claim_runs` of [`RunStore`](super::RunStore) describes. Callers pass at least 1 as

@@ -77,6 +77,13 @@ pub enum RunsError {
         /// The id of the run.
         run: Uuid,
     },
+    /// A caller has cancelled the run with [`Cancel::Rollback`](super::Cancel::Rollback), so a commit cannot end the run
+    /// in another way.
+    #[error("run `{run}` is cancelled and must be rolled back")]
+    Cancelled {
+        /// The id of the run.
+        run: Uuid,
+    },
     /// The request is invalid. The string is the reason.
     #[error("{0}")]
     Invalid(String),

@@ -258,6 +258,11 @@ impl Queue {
         if let Some(end) = settlement.end.take() {
             let place = self.live.iter().position(|run| run.id == end.run);
             let place = place.ok_or(RunsError::NoRun { run: end.run })?;
+            // The caller of the cancellation relies on the rollback, even if the run ends before its worker notices it.
+            let run = &self.live[place];
+            if run.cancel == Some(Cancel::Rollback) && run.has_stored() && !end.rollback {
+                return Err(RunsError::Cancelled { run: end.run });
+            }
             self.end_at(place, end, lives, now);
         }
         if let Some(mut index) = settlement.index.take() {

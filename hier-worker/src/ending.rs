@@ -59,6 +59,16 @@ pub(super) async fn finish(
     log: &Arc<RunLog>,
     ending: RunEnding,
 ) -> Result<(), RunsError> {
+    match store_end(shared, run, log, ending).await {
+        // A caller has cancelled the run after its graph returned.
+        Err(RunsError::Cancelled { .. }) => {
+            Box::pin(store_end(shared, run, log, RunEnding::Cancelled(Cancel::Rollback))).await
+        }
+        stored => stored,
+    }
+}
+
+async fn store_end(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>, ending: RunEnding) -> Result<(), RunsError> {
     // The runs are added before the end is stored. If the worker dies in between, another worker ends this run and
     // finds the added runs.
     if ending.leaves_detached() {

@@ -40,6 +40,7 @@ mod support;
 mod temporary;
 mod threads;
 mod tokens;
+mod undone;
 mod unusual;
 mod values;
 mod webhooks;
