@@ -73,15 +73,7 @@ impl PendingCommit {
 /// Returns true if a record may be the last of a run: its graph is finished, or a task asked a question or failed.
 pub(super) fn may_be_last(record: &WriteRecord) -> bool {
     match record {
-        WriteRecord::Checkpoint { namespace, checkpoint, .. } => {
-            let agenda = &checkpoint.agenda;
-            namespace.is_empty()
-                && !agenda.start
-                && agenda.ready.is_empty()
-                && agenda.sends.is_empty()
-                && agenda.waiting.is_empty()
-                && agenda.released.is_empty()
-        }
+        WriteRecord::Checkpoint { namespace, checkpoint, .. } => namespace.is_empty() && checkpoint.agenda.is_empty(),
         WriteRecord::Writes { writes, .. } => writes.writes.iter().any(|write| match write.slot {
             slot::ERROR => !is_handled(&write.value),
             slot::INTERRUPT => true,

@@ -99,7 +99,8 @@ pub struct Prune {
     pub older_than: Option<Duration>,
 }
 
-/// The checkpoints that a prune keeps.
+/// The checkpoints that a prune keeps. If a run of the thread is unfinished, the strategies that keep checkpoints also
+/// keep the newest checkpoint before this run, because a rollback of the run returns to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Keeps the latest checkpoint of each thread and namespace.

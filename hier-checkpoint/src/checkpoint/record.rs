@@ -161,6 +161,14 @@ pub struct NextTasks {
     pub kept: Option<Arc<Kept>>,
 }
 
+impl NextTasks {
+    /// Returns true if no task runs next.
+    pub fn is_empty(&self) -> bool {
+        let deferred = [&self.waiting, &self.released];
+        !self.start && self.ready.is_empty() && self.sends.is_empty() && deferred.iter().all(|nodes| nodes.is_empty())
+    }
+}
+
 /// The checkpoint from which each subgraph with `checkpoints: per_thread` continues. The key is the last segment of the
 /// subgraph's namespace.
 pub type Kept = BTreeMap<Arc<str>, Uuid>;

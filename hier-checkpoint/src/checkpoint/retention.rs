@@ -35,8 +35,15 @@ impl Deletion {
         let kept = prune.strategy.kept();
         let cutoff = prune.older_than.map(|age| now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
         let all: Vec<_> = newest_first.into_iter().collect();
+        let of_root = || all.iter().filter(|(namespace, _)| namespace.is_empty()).map(|(_, checkpoint)| *checkpoint);
+        let run_of = |checkpoint: &Checkpoint| checkpoint.metadata.get("run_id").cloned();
+        // A rollback of the run in progress returns to this checkpoint.
+        let unfinished = of_root().next().filter(|latest| kept > 0 && !latest.agenda.is_empty());
+        let before = unfinished.and_then(|latest| of_root().find(|it| run_of(it) != run_of(latest))).map(|it| it.id);
         let goes = |place: usize, checkpoint: &Checkpoint| {
-            place >= kept && cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff)
+            place >= kept
+                && before != Some(checkpoint.id)
+                && cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff)
         };
         let mut deletion = Self::plan(all.iter().copied(), goes);
         deletion.spare(&all);

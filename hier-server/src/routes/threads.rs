@@ -266,7 +266,7 @@ enum PruneStrategy {
     /// Deletes the thread.
     #[default]
     Delete,
-    /// Deletes all checkpoints except the latest.
+    /// Deletes all checkpoints except the latest. If a run is unfinished, also keeps the newest checkpoint before it.
     KeepLatest,
 }
 
