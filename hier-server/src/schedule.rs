@@ -25,7 +25,7 @@ impl Schedule {
             })?,
         };
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(schedule).map_err(|_| {
+        let cron = parser.parse(schedule).ok().filter(|_| !has_empty_entry(schedule)).ok_or_else(|| {
             format!(
                 "Invalid cron schedule: '{schedule}'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron \
                  format (minute hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes."
@@ -42,6 +42,12 @@ impl Schedule {
         let next = self.cron.find_next_occurrence(&after, false).ok()?;
         Some(next.with_timezone(&Utc).into())
     }
+}
+
+/// Returns true if a list of a schedule has an empty entry, as in `1,,2` or `,`. The parser accepts such lists. A search
+/// for a time of the list `,` takes many seconds, because the list contains no time.
+fn has_empty_entry(schedule: &str) -> bool {
+    schedule.split_whitespace().flat_map(|field| field.split(',')).any(str::is_empty)
 }
 
 /// Parses a time from a client. A time without an offset is in UTC. Returns `None` for a time before 1970, because it
@@ -82,7 +88,9 @@ mod tests {
 
     #[test]
     fn invalid_schedules_are_refused() {
-        for schedule in ["zzz", "", "* * * *", "* * * * * *", "61 * * * *", "* * * * * * 2030"] {
+        for schedule in
+            ["zzz", "", "* * * *", "* * * * * *", "61 * * * *", "* * * * * * 2030", ", * * * *", "0 0 * * 1,"]
+        {
             assert!(Schedule::parse(schedule, None).is_err(), "{schedule}");
         }
         let wrong = Schedule::parse("* * * * *", Some("Mars/Olympus")).unwrap_err();
