@@ -5,14 +5,15 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::Path;
+use axum::http::StatusCode;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, Crons, NewCron};
+use hier_core::runs::{Cron, Crons, MultitaskStrategy, NewCron, Request};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::run_plan::{ResponseMode, RunPlan};
+use super::run_plan::{ResolvedRun, ResponseMode, RunPlan};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
 use crate::body::{JsonBody, from_value, id};
@@ -157,8 +158,37 @@ pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
     from_value(payload)
 }
 
-/// Builds a cron from the payload that the client sent, including all changes.
-async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
+/// Checks the runs of a cron. If the runs of the cron in `paused` have become invalid, for example because their
+/// assistant was deleted, returns them unchanged, so that a client can pause the cron.
+async fn resolve(
+    caller: &Caller,
+    plan: RunPlan<'_>,
+    paused: Option<&Cron>,
+) -> ApiResult<(Option<String>, String, Request, MultitaskStrategy, Map<String, Value>)> {
+    match (plan.resolve(caller).await, paused) {
+        (Ok(ResolvedRun { assistant, request, strategy, filter }), _) => {
+            Ok((Some(assistant.id), assistant.graph, request, strategy, filter))
+        }
+        (Err(error), Some(cron))
+            if [StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY].contains(&error.status) =>
+        {
+            let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
+            let Cron { assistant, graph, request, multitask_strategy, .. } = cron.clone();
+            Ok((assistant, graph, request, multitask_strategy, filter))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// Builds a cron from the payload that the client sent, including all changes. `same` is the stored cron if the changes
+/// do not affect its runs.
+async fn cron_of(
+    caller: &Caller,
+    cron_id: &str,
+    thread: Option<String>,
+    mut payload: Value,
+    same: Option<&Cron>,
+) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
     let run = run_of(payload.clone())?;
     let missing = "`schedule` is missing: write it like `*/5 * * * *`";
@@ -172,17 +202,19 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
     let ends = ends.transpose()?;
     let completion = body.on_run_completed.or(run.on_completion).unwrap_or_default();
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
-    let mut wanted = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background).resolve(caller).await?;
+    let plan = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background);
+    let disabled = same.filter(|_| body.enabled == Some(false));
+    let (assistant, graph, mut request, strategy, mut filter) = resolve(caller, plan, disabled).await?;
     if thread.is_none() {
         // Each run creates its thread, so the caller needs the right to create threads.
-        wanted.filter.extend(caller.may(Resource::Threads, Action::Create).await?);
+        filter.extend(caller.may(Resource::Threads, Action::Create).await?);
     }
-    let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));
+    let configurable = request.config.entry("configurable").or_insert_with(|| json!({}));
     if let Some(configurable) = configurable.as_object_mut() {
         configurable.insert(CRON_ID.to_owned(), cron_id.into());
     }
     if let Some(fields) = payload.as_object_mut() {
-        fields.insert("assistant_id".to_owned(), wanted.assistant.id.clone().into());
+        fields.insert("assistant_id".to_owned(), assistant.clone().into());
         let config = fields.entry("config").or_insert_with(|| json!({}));
         if config.is_null() {
             *config = json!({});
@@ -193,12 +225,12 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
         config["configurable"][CRON_ID] = cron_id.into();
     }
     let next = parsed.next(now).filter(|next| ends.is_none_or(|ends| *next <= ends));
-    let mut cron = NewCron::new(cron_id, wanted.assistant.graph.clone(), text, next, wanted.request).cron;
-    cron.assistant = Some(wanted.assistant.id.clone());
+    let mut cron = NewCron::new(cron_id, graph, text, next, request).cron;
+    cron.assistant = assistant;
     (cron.thread, cron.timezone, cron.ends, cron.temporary) = (thread, body.timezone, ends, temporary);
     cron.enabled = body.enabled.unwrap_or(true);
-    cron.multitask_strategy = wanted.strategy;
-    cron.thread_metadata = wanted.filter;
+    cron.multitask_strategy = strategy;
+    cron.thread_metadata = filter;
     cron.metadata = run.metadata.unwrap_or_default();
     cron.payload = Some(payload);
     cron.user.clone_from(&caller.user.identity);
@@ -242,7 +274,7 @@ async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value)
     if own >= MOST {
         return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
     }
-    let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload).await?;
+    let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload, None).await?;
     if cron.enabled {
         check_due(&cron)?;
     }
@@ -343,8 +375,10 @@ pub(crate) async fn patch(
         check_size(&payload)?;
         let filter = caller.may(Resource::Crons, Action::Update).await?;
         remove_metadata(&mut payload, metadata_of_server(&old).keys().chain(filter.keys()));
-        let mut new = cron_of(&caller, &old.id, old.thread.clone(), payload).await?;
-        keep_owner(&mut new, &old, patch.keys().all(|name| SCHEDULE.contains(&&**name)));
+        let does_the_same = patch.keys().all(|name| SCHEDULE.contains(&&**name));
+        let same = Some(&old).filter(|_| does_the_same);
+        let mut new = cron_of(&caller, &old.id, old.thread.clone(), payload, same).await?;
+        keep_owner(&mut new, &old, does_the_same);
         (new.created, new.revision) = (old.created, old.revision);
         if let Some(thread) = &thread {
             new.bind(thread);

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use hier_core::graph::Graph as _;
 use hier_core::runs::{Crons, MemoryRuns};
 use hier_core::store::MemoryStore;
+use hier_server::Server;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::graphs::server;
+use crate::graphs::{Two, server};
 use crate::support::{Desk, desk, open};
 
 /// A schedule that is not due during a test.
@@ -63,5 +65,37 @@ async fn only_an_enabled_cron_must_be_due() {
     assert_eq!(change(json!({ "schedule": NEVER })).await, (422, json!({ "detail": never })));
     let (status, cron) = change(json!({ "enabled": false, "schedule": NEVER })).await;
     assert_eq!((status, &cron["next_run_date"]), (200, &Value::Null), "{cron}");
+    desk.stop().await;
+}
+
+/// A cron whose assistant or graph no longer exists adds runs with its stored configuration until it is paused.
+#[tokio::test]
+async fn cron_without_its_assistant_or_graph_is_paused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = format!("sqlite:{}", folder.path().join("runs.db").display());
+    let desk = open(server().database(&file)).await;
+    let (_, assistant) = desk.post("/assistants", json!({ "graph_id": "two" })).await;
+    let id = assistant["assistant_id"].as_str().expect("an id");
+    let body = |assistant: &str| json!({ "assistant_id": assistant, "schedule": YEARLY, "input": { "n": 1 } });
+    let (_, orphan) = desk.post("/runs/crons", body(id)).await;
+    let (_, renamed) = desk.post("/runs/crons", body("slow")).await;
+    assert_eq!(desk.ask(Method::DELETE, &format!("/assistants/{id}"), Value::Null).await.0, 204);
+    desk.stop().await;
+    // The next version of the program has no graph `slow`.
+    let next = Server::new().graph("two", Two::compile(), ()).database(&file);
+    let desk = open(next).await;
+    for cron in [orphan, renamed] {
+        let change = async |body| desk.ask(Method::PATCH, &path(&cron), body).await;
+        let (status, paused) = change(json!({ "enabled": false, "metadata": { "k": 1 } })).await;
+        assert_eq!(
+            (status, &paused["enabled"], &paused["metadata"]),
+            (200, &json!(false), &json!({ "k": 1 })),
+            "{paused}"
+        );
+        assert_eq!(paused["payload"]["input"], cron["payload"]["input"]);
+        for invalid in [json!({ "input": { "n": 2 } }), json!({ "enabled": true })] {
+            assert_eq!(change(invalid.clone()).await.0, 404, "{invalid}: the run cannot be checked");
+        }
+    }
     desk.stop().await;
 }
