@@ -104,7 +104,13 @@ impl WebhookSender {
     async fn send_due(&self, permits: &Arc<Semaphore>, attempts: &TaskTracker) -> Result<(), RunsError> {
         let webhooks = runs::Webhooks::of(&*self.store);
         for delivery in webhooks.due(SystemTime::now()).await? {
-            let Some(url) = self.url(&delivery) else { continue };
+            let Some(url) = self.url(&delivery) else {
+                // If no process with a server sends the webhook, it must not delay others. A pass reads a limited number.
+                if delivery.next + CLAIM <= SystemTime::now() {
+                    webhooks.again(&delivery, SystemTime::now() + CLAIM).await?;
+                }
+                continue;
+            };
             let Ok(permit) = permits.clone().try_acquire_owned() else { return Ok(()) };
             let Some((claimed, run)) = webhooks.claim(&delivery, SystemTime::now(), CLAIM).await? else { continue };
             let sender = self.clone();
@@ -224,5 +230,35 @@ mod tests {
         let kept = webhooks.all().await.expect("webhooks");
         assert_eq!(kept.iter().map(|kept| (&kept.id, kept.attempts)).collect::<Vec<_>>(), [(&broken.id, 1)]);
         assert!(kept[0].next < SystemTime::now() + CLAIM / 2, "it is tried again like any failed attempt: {kept:?}");
+    }
+
+    /// No process with a server is running, so the paths wait. They are more than a pass reads.
+    #[tokio::test]
+    async fn paths_without_a_server_do_not_delay_other_webhooks() {
+        let store = MemoryRuns::new();
+        let webhooks = runs::Webhooks::of(&store);
+        for number in 0..300 {
+            let mut request = Request::default();
+            request.webhook = Some(if number < 299 { "/hook" } else { "http://127.0.0.1:1/hook" }.to_owned());
+            let new = NewRun::new(number.to_string(), "desk", request).create_thread();
+            let run = store.driver().create_run(new).await.expect("a run");
+            store.driver().cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await.expect("its end");
+        }
+        for waiting in webhooks.all().await.expect("webhooks").iter().filter(|one| one.address == "/hook") {
+            webhooks.again(waiting, SystemTime::now() - CLAIM).await.expect("a change");
+        }
+        let options = Webhooks::new().allow_private().allow_relative();
+        let sender = WebhookSender::new(Arc::new(store.clone()), options, None).expect("a sender");
+        let attempts = TaskTracker::new();
+        for _ in 0..2 {
+            sender.send_due(&Arc::new(Semaphore::new(CONCURRENCY)), &attempts).await.expect("a pass");
+        }
+        attempts.close();
+        attempts.wait().await;
+        let tried = webhooks.all().await.expect("webhooks").into_iter().filter(|one| one.attempts > 0);
+        assert_eq!(
+            tried.map(|one| (one.address, one.attempts)).collect::<Vec<_>>(),
+            [("http://127.0.0.1:1/hook".to_owned(), 1)]
+        );
     }
 }
