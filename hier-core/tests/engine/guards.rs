@@ -68,6 +68,21 @@ mod retries {
         assert_eq!(endless.pause(u32::MAX), Duration::MAX);
     }
 
+    #[test]
+    fn retry_pause_is_bounded_with_extreme_options() {
+        let at_once = Retry { interval: Duration::ZERO, jitter: f64::INFINITY, ..Retry::default() };
+        for failures in [1, 2, 1_025, u32::MAX] {
+            assert_eq!(at_once.pause(failures), Duration::ZERO, "after {failures} failures");
+        }
+        for jitter in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -1.0] {
+            assert_eq!(Retry { jitter, ..Retry::default() }.pause(2), SECOND, "{jitter}");
+        }
+        for factor in [f64::INFINITY, f64::NAN, -2.0] {
+            let retry = Retry { factor, jitter: 0.0, ..Retry::default() };
+            assert_eq!(retry.pause(2), retry.cap, "{factor}");
+        }
+    }
+
     async fn fails(run: &Run<Desk>) -> Result<()> {
         run.context().note();
         assert_eq!(usize::try_from(run.attempt()).unwrap(), run.context().times().len());

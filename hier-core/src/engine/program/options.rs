@@ -27,7 +27,7 @@ pub struct Retry {
     pub factor: f64,
     /// The longest wait, before jitter is added. Defaults to 128 seconds.
     pub cap: Duration,
-    /// The largest random time to add, as a fraction of the wait. Defaults to 0.25.
+    /// The largest random time to add, as a fraction of the wait. Infinity and NaN add nothing. Defaults to 0.25.
     pub jitter: f64,
 }
 
@@ -51,14 +51,14 @@ impl Retry {
 
     /// Returns the wait after this number of failures, with jitter.
     pub fn pause(&self, failures: u32) -> Duration {
-        let factor = 1.0 + self.jitter.max(0.0) * fastrand::f64();
+        let factor = 1.0 + fastrand::f64() * if self.jitter.is_finite() { self.jitter.max(0.0) } else { 0.0 };
         Duration::try_from_secs_f64(self.wait(failures).as_secs_f64() * factor).unwrap_or(Duration::MAX)
     }
 
     /// Returns the wait after this number of failures, without jitter.
     pub fn wait(&self, failures: u32) -> Duration {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
-        let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent);
+        let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent).min(f64::MAX);
         // A negative factor or an overflow waits for the cap, so that a wrong option never causes busy retries.
         Duration::try_from_secs_f64(seconds).map_or(self.cap, |wait| wait.min(self.cap))
     }
