@@ -126,7 +126,7 @@ pub struct NextTasks {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
     /// True if the input comes from an `update_state` call with `as_node` set to `__input__`, and not from a run. The
-    /// next run then enters the graph with this input.
+    /// run that applies the input then enters the graph with it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unentered: bool,
     /// The nodes to which edges and commands lead, sorted by name.

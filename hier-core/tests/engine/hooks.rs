@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::prelude::*;
-use hier_core::{Result, RunError};
+use hier_core::{Result, RunControl, RunError, StateUpdate};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -334,4 +334,32 @@ async fn each_hook_has_a_stable_idempotency_key() {
         assert_eq!(exit[0], exit[1]);
         assert!(entry[0] != exit[0] && charged.iter().all(|key| *key != entry[0] && *key != exit[0]), "{noted:?}");
     }
+}
+
+graph! {
+    Counter<Case, Ledger> = Graph { nodes: [ask_twice], edges: [START >> ask_twice >> END], on_entry: greet }
+}
+
+async fn ask_twice(run: &Run<Ledger>) -> Result<CaseUpdate> {
+    let answers: [String; 2] = [run.interrupt(&"first").await?, run.interrupt(&"second").await?];
+    Ok(Case::update().log(answers))
+}
+
+#[tokio::test]
+async fn input_that_waits_next_to_open_questions_enters_the_graph_once() {
+    let (counter, ledger) = (Counter::compile().checkpointer(MemorySaver::new()), Ledger::default());
+    let entries = || ledger.0.lock().expect("a list").len();
+    let asked = counter.invoke(Case::update().title("one")).thread("t").context(ledger.clone()).await;
+    assert!(matches!(asked, Ok(Outcome::Interrupted(_))), "{asked:?}");
+    let input = StateUpdate::update(Case::update().title("two")).as_node("__input__");
+    counter.update_state("t", input).await.expect("an update");
+    let control = RunControl::new();
+    control.request_drain("later");
+    let stopped = counter.invoke(()).thread("t").control(control).context(ledger.clone()).await;
+    assert!(matches!(stopped, Ok(Outcome::Stopped(_))), "{stopped:?}");
+    drop(counter.invoke(()).thread("t").context(ledger.clone()).await.expect("it asks"));
+    drop(counter.invoke(Command::resume("a")).thread("t").context(ledger.clone()).await.expect("it asks"));
+    assert_eq!(entries(), 1, "the second input has not been applied");
+    let end = counter.invoke(Command::resume("b")).thread("t").context(ledger.clone()).await.expect("a run");
+    assert_eq!((entries(), end.state().title.as_str(), end.state().log.join(", ")), (2, "two", "a, b".to_owned()));
 }

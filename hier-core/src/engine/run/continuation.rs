@@ -119,7 +119,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                 self.resume_step((!is_fresh).then_some(resumed), source, after);
             }
         }
-        self.enter_stored().await
+        Ok(())
     }
 
     /// Adds new writes of this graph to the records of the open superstep. Returns the records of all writes for the

@@ -68,7 +68,7 @@ pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphCon
     let unaddressed = runner.task.run.shared.unaddressed.clone();
     let resumed = ResumedStep { pending, mode: ResumeMode::Continue, unaddressed, open: open_next_to_answered(task) };
     runner.resume_step(Some(resumed), checkpoint.source, &checkpoint.agenda.stops_after);
-    runner.enter_stored().await
+    Ok(())
 }
 
 fn call_journal<S: Values, C: GraphContext, T: Values, D: GraphContext>(
