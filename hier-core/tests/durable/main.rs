@@ -12,6 +12,7 @@ mod due;
 mod erased;
 mod faulty;
 mod fencing;
+mod foreign_schema;
 mod golden;
 mod handlers;
 mod hooked;

@@ -192,6 +192,7 @@ impl Serialize for DynState {
 impl Sealed for DynState {}
 
 impl Values for DynState {
+    const IS_DYNAMIC: bool = true;
     type Write = DynWrite;
     type Update = DynUpdate;
 
@@ -331,7 +332,8 @@ impl ChannelWrite for DynWrite {
     }
 }
 
-/// An update of a [`DynState`]: the writes that a node returns.
+/// An update of a [`DynState`]: the writes that a node returns. A graph accepts only updates that were made with its own
+/// schema, for example with [`DynState::update`].
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 

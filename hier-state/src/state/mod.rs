@@ -62,6 +62,7 @@ pub use crate::reducer::{Overwrite, Write};
 use crate::channel::{ChannelSpec, Table};
 use crate::checkpoint::CodecError;
 use crate::checkpoint::delta::Rule;
+use crate::error::{NodeError, RunError};
 use crate::reducer::ReduceError;
 
 /// The methods of a state that the engine calls. This trait is sealed: `#[derive(State)]` and [`DynState`] implement
@@ -74,6 +75,8 @@ use crate::reducer::ReduceError;
 pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// True if the state has managed fields, which depend on the progress of the run.
     const MANAGED: bool = true;
+    /// True if states of this type may have different channels.
+    const IS_DYNAMIC: bool = false;
 
     /// A write to one channel.
     type Write: ChannelWrite;
@@ -82,6 +85,25 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
 
     /// Merges a write into its channel. Fails if the reducer refuses the write.
     fn reduce(&mut self, write: Self::Write) -> Result<(), ReduceError>;
+
+    /// Checks that an update was made for a state with these channels. The engine finds channels by their indices, so it
+    /// would merge the values of another update into the wrong channels.
+    ///
+    /// # Errors
+    ///
+    /// Fails for an update that was made with the schema of another dynamic state.
+    #[inline]
+    fn check_update(&self, writes: &Writes<Self>) -> Result<(), NodeError> {
+        let is_foreign = |write: &&Self::Write| {
+            Self::IS_DYNAMIC && self.channel(write.channel()).is_none_or(|spec| spec.name != write.name())
+        };
+        writes.iter().find(is_foreign).map_or(Ok(()), |write| {
+            Err(NodeError::permanent(format!(
+                "an update of channel `{}` was made with the schema of another state: make it with the schema of this graph",
+                write.name()
+            )))
+        })
+    }
 
     /// Resets a channel to its initial value. The engine calls this at the end of a superstep for ephemeral channels
     /// and topics.
@@ -126,6 +148,13 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Sets the value of a channel to a value of another state. Does nothing if the types differ, which cannot happen
     /// in derived states.
     fn set_any(&mut self, channel: usize, value: &dyn Any);
+}
+
+/// Checks an update that no node of the graph has returned. See [`Values::check_update`].
+#[doc(hidden)]
+pub fn check_outside<S: Values>(graph: &str, state: &S, writes: &Writes<S>) -> Result<(), RunError> {
+    let refused = |error: NodeError| RunError::Update { graph: graph.to_owned(), reason: error.to_string() };
+    state.check_update(writes).map_err(refused)
 }
 
 /// The stored form of a state's channels. This trait is sealed, like [`Values`].

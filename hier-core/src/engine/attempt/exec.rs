@@ -214,6 +214,7 @@ pub(crate) fn resolve<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     output: Output<S>,
 ) -> Result<TaskOutcome<S>, NodeError> {
+    task.state.check_update(&output.writes)?;
     let mut done = TaskOutcome::input(output.writes);
     if let Some(gotos) = output.gotos {
         let Gotos { jumps, parent } = *gotos;

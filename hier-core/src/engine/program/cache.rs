@@ -78,11 +78,8 @@ impl<S: Values> NodeCache<S> {
         let Some(until) = now.checked_add(ttl).filter(|_| !done.is_for_parent()) else { return };
         let mut results = lock(&self.0);
         results.make_room(now);
-        let (go, sends) = done
-            .destinations
-            .as_ref()
-            .map(|destinations| (destinations.go.clone(), destinations.sends.clone()))
-            .unwrap_or_default();
+        let chosen = done.destinations.as_ref();
+        let (go, sends) = chosen.map(|chosen| (chosen.go.clone(), chosen.sends.clone())).unwrap_or_default();
         results.kept.insert(key, CachedResult { until, writes: done.writes.clone(), go, sends });
     }
 

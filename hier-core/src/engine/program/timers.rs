@@ -43,12 +43,9 @@ impl<C> Run<C> {
 
     /// Waits for this duration. See [`Run::sleep_until`].
     pub async fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
-        let now = self.shared.config.now();
-        let time = now.checked_add(duration);
-        self.sleep_until(
-            time.ok_or_else(|| NodeError::permanent("the duration of a sleep is too long: choose a shorter one"))?,
-        )
-        .await
+        let time = self.shared.config.now().checked_add(duration);
+        let too_long = || NodeError::permanent("the duration of a sleep is too long: choose a shorter one");
+        self.sleep_until(time.ok_or_else(too_long)?).await
     }
 
     /// Returns the recorded time of this call. If no time was recorded, records this time, rounded up to milliseconds.

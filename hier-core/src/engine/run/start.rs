@@ -19,7 +19,7 @@ use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
 use crate::panics;
-use crate::state::{Values, Writes};
+use crate::state::{Values, Writes, check_outside};
 
 pub(crate) struct PreparedRun<S: Values, C> {
     pub(crate) program: Arc<Program<S, C>>,
@@ -58,6 +58,12 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         config.check()?;
         panics::note_places();
         let name = graph.plan.graph().to_owned();
+        let written = match &input {
+            Input::New(writes) | Input::Whole(writes) => writes,
+            Input::Command(command) => &command.writes,
+            Input::Continue | Input::Enter => &Writes::new(),
+        };
+        check_outside(&name, &*state, written)?;
         if let Some(saver) = &attached.saver {
             SecretChannel::check(graph.secret_channels(), saver)?;
         }

@@ -156,7 +156,7 @@ impl<S: Values> Position<S> {
     /// Returns true if a superstep of this node only changes the values of channels and the next nodes.
     #[inline]
     pub(crate) fn is_simple(&self, plan: &Plan, node: usize) -> bool {
-        plan.exits[node].plain && self.ledger.is_simple()
+        plan.exits[node].plain && self.ledger.is_simple() && !S::IS_DYNAMIC
     }
 
     /// Like [`Self::apply_one`], but only for a superstep for which [`Self::is_simple`] returns true. Most supersteps

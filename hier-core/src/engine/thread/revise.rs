@@ -26,7 +26,7 @@ use crate::engine::thread::snapshot;
 use crate::engine::thread::snapshot::addressed;
 use crate::engine::thread::update::{Author, StateUpdate};
 use crate::error::RunError;
-use crate::state::Values;
+use crate::state::{Values, check_outside};
 
 /// Applies each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S: Values, C: GraphContext>(
@@ -70,6 +70,7 @@ pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
             plan.find(name).ok_or_else(|| no_node(plan, name))?;
         }
         resolve::from_outside(plan, command.jumps.iter().cloned())?;
+        check_outside(plan.graph(), &(reader.graph.initial)(), &command.writes)?;
     }
     let line =
         CheckpointLine::read(saver, reader.thread, &config.namespace).await.map_err(|error| reader.failed(error))?;
