@@ -158,23 +158,29 @@ pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
     from_value(payload)
 }
 
+/// The runs that a cron adds.
+struct CronRuns {
+    assistant: Option<String>,
+    graph: String,
+    request: Request,
+    strategy: MultitaskStrategy,
+    /// Fields that the metadata of the thread must contain.
+    filter: Map<String, Value>,
+}
+
 /// Checks the runs of a cron. If the runs of the cron in `paused` have become invalid, for example because their
 /// assistant was deleted, returns them unchanged, so that a client can pause the cron.
-async fn resolve(
-    caller: &Caller,
-    plan: RunPlan<'_>,
-    paused: Option<&Cron>,
-) -> ApiResult<(Option<String>, String, Request, MultitaskStrategy, Map<String, Value>)> {
+async fn resolve(caller: &Caller, plan: RunPlan<'_>, paused: Option<&Cron>) -> ApiResult<CronRuns> {
     match (plan.resolve(caller).await, paused) {
         (Ok(ResolvedRun { assistant, request, strategy, filter }), _) => {
-            Ok((Some(assistant.id), assistant.graph, request, strategy, filter))
+            Ok(CronRuns { assistant: Some(assistant.id), graph: assistant.graph, request, strategy, filter })
         }
         (Err(error), Some(cron))
             if [StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY].contains(&error.status) =>
         {
             let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
-            let Cron { assistant, graph, request, multitask_strategy, .. } = cron.clone();
-            Ok((assistant, graph, request, multitask_strategy, filter))
+            let Cron { assistant, graph, request, multitask_strategy: strategy, .. } = cron.clone();
+            Ok(CronRuns { assistant, graph, request, strategy, filter })
         }
         (Err(error), _) => Err(error),
     }
@@ -204,7 +210,7 @@ async fn cron_of(
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
     let plan = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background);
     let disabled = same.filter(|_| body.enabled == Some(false));
-    let (assistant, graph, mut request, strategy, mut filter) = resolve(caller, plan, disabled).await?;
+    let CronRuns { assistant, graph, mut request, strategy, mut filter } = resolve(caller, plan, disabled).await?;
     if thread.is_none() {
         // Each run creates its thread, so the caller needs the right to create threads.
         filter.extend(caller.may(Resource::Threads, Action::Create).await?);

@@ -211,6 +211,6 @@ async fn router_refuses_requests_without_authentication() {
 #[test]
 fn two_graphs_with_one_name_are_refused() {
     let server = hier_mcp::McpServer::new().graph("book", Book::compile(), ()).graph("book", Book::compile(), ());
-    let error = server.router(hier_core::CancellationToken::new()).err().expect("a mistake").to_string();
+    let error = server.router(hier_core::CancellationToken::new()).expect_err("a mistake").to_string();
     assert!(error.contains("two graphs have the name `book`"), "{error}");
 }
