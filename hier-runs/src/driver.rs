@@ -59,12 +59,14 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// After an error, nothing has changed.
+    /// After these errors, nothing has changed:
     ///
     /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has an earlier run that has not ended.
     /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
     ///   can therefore safely repeat the call.
     /// * [`RunsError::Stale`]: the stored document has another revision than [`NewRun::document`].
+    ///
+    /// After [`RunsError::Saver`], the run may have been added, because the answer of the database may have been lost.
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         Ok(self.add("create_run", run, None).await?.run)
     }

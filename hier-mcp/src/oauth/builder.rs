@@ -84,7 +84,8 @@ impl McpAuthBuilder {
         self
     }
 
-    /// Sets the scopes to request. Defaults to the scopes that the MCP server and the authorization server advertise.
+    /// Sets the scopes to request. Defaults to the scopes that the MCP server names. If it names any, and the
+    /// authorization server supports `offline_access`, this scope is added.
     pub fn scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         self.options.scopes = scopes.into_iter().map(Into::into).collect();
         self
