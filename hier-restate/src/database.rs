@@ -4,7 +4,7 @@
 //! All attempts of a run or an update make checkpoints with the same node field ([`has_made`]), a hash that other work
 //! practically never has. The engine stores the same field with the command of a run. An [`Attempt`] searches for both
 //! before it begins, and again after it has claimed the thread. If another attempt has stored something in between, the
-//! attempt ends without an effect, and Restate repeats it.
+//! attempt stores nothing, and Restate repeats it. It may already have ended another run that held the thread.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,12 +22,15 @@ use crate::error::RunFailure;
 use crate::host::Host;
 use crate::slice::{Slice, has_made, node_of};
 use crate::wire::{SliceContext, UpdateState};
-use crate::work::{SliceWork, WorkEnd, claims, holder_of};
+use crate::work::{SliceWork, WorkEnd, holder_of, with_claim};
 
 /// The number of checkpoints that a worker reads at once to find those of earlier attempts.
 const PAGE: usize = 8;
 
-/// The first slice of a run, as it continues after earlier attempts.
+/// The largest difference between the clocks of machines for which the search is complete.
+const SKEW: Duration = Duration::from_mins(1);
+
+/// The first slice of a run, prepared to continue after earlier attempts.
 pub(crate) struct BegunSlice {
     pub(crate) work: SliceWork,
     pub(crate) slice: Slice,
@@ -82,12 +85,13 @@ impl Host {
                 if supersteps.is_empty() {
                     return Ok(WorkEnd::Updated(Ok((settings.namespace, Some(*newest)))));
                 }
-                settings.checkpoint = Some(*newest);
+                // Without a selected checkpoint, the update continues from the newest one, which may be other work.
+                settings.checkpoint = settings.checkpoint.and(Some(*newest));
             }
             saver = Arc::new(attempt);
         }
         let slice = Arc::new(Slice::first().stopped_clock(Duration::from_millis(asked), id));
-        let config = claims(drive::with_policy(settings.config(), slice), settings.when_running, id);
+        let config = with_claim(drive::with_policy(settings.config(), slice), settings.when_running, id);
         let updated = graph.update_state(saver, config, supersteps).await;
         Ok(WorkEnd::Updated(match updated {
             Ok(config) => Ok((config.checkpoint_namespace().to_owned(), config.checkpoint_id())),
@@ -119,7 +123,7 @@ struct Attempt {
     /// The namespace of the selected subgraph. Empty for the root graph.
     namespace: String,
     work: Uuid,
-    /// The time of the request. The attempts make no older checkpoint.
+    /// The time of the request, minus [`SKEW`]. The attempts make no older checkpoint.
     since: SystemTime,
     is_command: bool,
     stored: StoredWork,
@@ -127,7 +131,7 @@ struct Attempt {
 
 impl Attempt {
     fn new(saver: Arc<dyn Checkpointer>, settings: &Settings, work: Uuid, since: u64) -> Self {
-        let since = UNIX_EPOCH + Duration::from_millis(since);
+        let since = UNIX_EPOCH + Duration::from_millis(since).saturating_sub(SKEW);
         let (thread, namespace) = (settings.thread.clone(), settings.namespace.clone());
         Self { saver, thread, namespace, work, since, is_command: false, stored: StoredWork::default() }
     }

@@ -19,7 +19,7 @@ use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
-use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, claims, holder_of, millis};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, holder_of, millis, with_claim};
 
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
 
@@ -243,7 +243,7 @@ impl Host {
             slice = slice.outside_only();
         }
         let slice = Arc::new(slice);
-        let config = claims(drive::with_policy(settings.config(), slice.clone()), settings.when_running, piece.run);
+        let config = with_claim(drive::with_policy(settings.config(), slice.clone()), settings.when_running, piece.run);
         let mut run = DynRun::new(input, config);
         run.saver = Some(saver);
         run.store.clone_from(&self.store);

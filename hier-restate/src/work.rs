@@ -138,7 +138,7 @@ pub(crate) fn holder_of(work: Uuid) -> String {
 }
 
 /// Adds the claim of a run or an update. Without `when_running`, the engine's default for the input applies.
-pub(crate) fn claims(config: Config, when_running: Option<WhenRunning>, work: Uuid) -> Config {
+pub(crate) fn with_claim(config: Config, when_running: Option<WhenRunning>, work: Uuid) -> Config {
     let config = config.holder(holder_of(work));
     match when_running {
         Some(when_running) => config.when_running(when_running),

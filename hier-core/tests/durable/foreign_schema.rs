@@ -41,7 +41,7 @@ async fn update_of_another_schema_from_outside_leaves_the_thread_as_it_was() {
 #[tokio::test]
 async fn node_with_an_update_of_another_schema_fails() {
     for update in foreign() {
-        for nodes in [vec!["wrong"], vec!["wrong", "beside"]] {
+        for nodes in [vec!["wrong"], vec!["wrong", "sibling"]] {
             let update = update.clone();
             let mut graph = builder().node("wrong", move |_: NodeTask| std::future::ready(update.clone()));
             for node in &nodes[1..] {

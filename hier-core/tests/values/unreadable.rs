@@ -1,4 +1,4 @@
-//! A value that cannot be read back from its stored form is refused in whatever record it would be stored. The thread stays readable.
+//! The engine refuses a value that cannot be read back from its stored form, in each record that would hold it.
 
 use hier_core::checkpoint::MemorySaver;
 use hier_core::prelude::*;
@@ -33,7 +33,7 @@ async fn find() -> CaseUpdate {
     Case::update().best(Some(finding([])))
 }
 
-graph! { Beside<Case> = Graph { nodes: [ask, find], edges: [START >> [ask, find] >> END] } }
+graph! { AskAndFind<Case> = Graph { nodes: [ask, find], edges: [START >> [ask, find] >> END] } }
 
 async fn copy(case: &Case) -> CaseUpdate {
     Case::update().best(case.findings.first().cloned())
@@ -50,7 +50,7 @@ const REASON: &str = "cannot be read back from its serialized form";
 
 #[tokio::test]
 async fn result_next_to_an_open_question_is_refused() {
-    let graph = Beside::compile().checkpointer(MemorySaver::new());
+    let graph = AskAndFind::compile().checkpointer(MemorySaver::new());
     let error = graph.invoke(Case::update()).thread("t").await.unwrap_err();
     all_in(&error, &["`find`", "channel `best`", REASON]);
     assert_eq!(graph.state("t").await.unwrap().values.best, None);
@@ -59,7 +59,7 @@ async fn result_next_to_an_open_question_is_refused() {
 #[tokio::test]
 async fn input_is_refused_with_each_durability() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let graph = Beside::compile().checkpointer(MemorySaver::new());
+        let graph = AskAndFind::compile().checkpointer(MemorySaver::new());
         for (input, channel) in [
             (Case::update().best(Some(finding([]))), "channel `best`"),
             (Case::update().findings([finding([])]), "channel `findings`"),
@@ -89,4 +89,34 @@ async fn later_value_is_refused() {
         assert_eq!((state.values.findings.len(), state.values.best), (1, Some(finding(["a"]))), "{durability:?}");
         assert_eq!(run(vec![finding(["b"])]).await.unwrap().state().findings.len(), 2);
     }
+}
+
+/// The state of a subgraph that examines one finding.
+#[derive(State, Clone, Default, Serialize, Deserialize)]
+struct Part {
+    best: Option<Finding>,
+}
+
+async fn look() -> PartUpdate {
+    Part::update()
+}
+
+fn parts(case: &Case) -> Vec<Part> {
+    case.findings.iter().map(|_| Part { best: Some(finding([])) }).collect()
+}
+
+graph! { Looking<Part> = Graph { nodes: [look], edges: [START >> look >> END] } }
+graph! {
+    Sending<Case> = Graph {
+        nodes: [copy, Looking],
+        edges: [START >> copy >> for part in parts { Looking(part) }, Looking >> END],
+    }
+}
+
+#[tokio::test]
+async fn state_that_is_sent_to_a_graph_is_refused() {
+    let graph = Sending::compile().checkpointer(MemorySaver::new());
+    let error = graph.invoke(Case::update().findings([finding(["a"])])).thread("t").await.unwrap_err();
+    all_in(&error, &["channel `best`", REASON]);
+    assert_eq!(graph.state("t").await.unwrap().values.findings.len(), 1);
 }

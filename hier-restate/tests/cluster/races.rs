@@ -235,6 +235,18 @@ async fn update_is_stored_once_if_another_process_uses_the_thread_before_the_rep
     assert_eq!(log(&graph).await, json!(["ours", "theirs", "first", "second"]));
 }
 
+/// The second superstep of the update is applied after the work of the other process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn repeated_update_keeps_the_work_of_another_process() {
+    let database = Raced::default();
+    let graph = line(database.clone()).await;
+    database.then_break(other_run(Line::compile(), database.saver.clone())).await;
+    let supersteps = ["one", "two"].map(|text| vec![DynUpdates::values(json!({ "log": [text] })).as_node("second")]);
+    graph.bulk_update_state(Config::new().thread("t"), supersteps.to_vec()).await.unwrap();
+    assert_eq!(log(&graph).await, json!(["one", "theirs", "first", "second", "two"]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn command_is_stored_once_if_another_process_uses_the_thread_before_the_repeat() {

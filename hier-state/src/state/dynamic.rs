@@ -332,8 +332,8 @@ impl ChannelWrite for DynWrite {
     }
 }
 
-/// An update of a [`DynState`]: the writes that a node returns. A graph accepts only updates that were made with its own
-/// schema, for example with [`DynState::update`].
+/// An update of a [`DynState`]: the writes that a node returns. A graph refuses an update if the channels of its
+/// schema have other names or places: make it with the graph's own schema, for example with [`DynState::update`].
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 

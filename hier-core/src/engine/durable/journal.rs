@@ -364,7 +364,7 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) ->
     let chain = DeltaChain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
     if let Some(value) = state.stored(piece.channel) {
-        encode_readable(value, &mut piece.bytes, &mut false)?;
+        encode_readable(value, &mut piece.bytes, &mut true)?;
     }
     Ok(())
 }

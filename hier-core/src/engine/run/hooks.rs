@@ -56,9 +56,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(&text))
     }
 
-    /// Enters the graph with an input that `update_state` has stored, if the superstep that applies the input `ends` now.
-    pub(super) async fn enter_stored(&mut self, ends: bool) -> Result<(), RunError> {
-        if !ends || !self.position.waits_to_be_entered() {
+    /// Enters the graph with an input that `update_state` has stored, if the superstep that ends now is applied.
+    pub(super) async fn enter_stored(&mut self, is_applied: bool) -> Result<(), RunError> {
+        if !is_applied || !self.position.waits_to_be_entered() {
             return Ok(());
         }
         let input = self.enter_graph(self.position.input().cloned().unwrap_or_default()).await?;

@@ -66,7 +66,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     ) -> Result<Option<GraphEnd>, RunError> {
         self.run_open(step, &mut known, policy).await?;
         let KnownTasks { ended, slots, .. } = known;
-        self.enter_stored(ended.iter().all(|(_, end)| end.is_ok())).await?;
+        let mut ends = ended.iter().map(|(_, end)| end.as_ref());
+        self.enter_stored(ends.all(|end| end.is_ok_and(|task| !task.done.is_for_parent()))).await?;
         let finished = self.finish_step(ended.into_iter().map(|(_, end)| end));
         if let Err(RunError::Reduce { .. } | RunError::Conflict { .. }) = &finished {
             self.void_step(keys, &slots).await?;

@@ -21,7 +21,7 @@ use crate::engine::run::resume_subgraph;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::engine::stream::emitter::{Emitter, EventSink, PartSink};
 use crate::error::{NodeError, NodeErrorKind, RunError};
-use crate::state::{ChannelWrite, DynState, Update, Values, Writes};
+use crate::state::{ChannelWrite, DynState, Update, Values, Writes, encode_readable, secret};
 
 impl<S, C, T, D> Subgraph<S, C> for Attached<T, C, D>
 where
@@ -70,7 +70,8 @@ where
         for (channel, spec) in self.graph.channels.iter().enumerate() {
             let Some(value) = state.stored(channel) else { continue };
             let mut bytes = Vec::new();
-            if let Err(error) = value.encode(&mut bytes) {
+            if let Err(error) = encode_readable(value, &mut bytes, &mut false) {
+                let error = secret::unfit(spec.secret, error);
                 return Some(Err(CodecError::new(format!("channel `{}`: {error}", spec.name))));
             }
             fields.push((&*spec.name, bytes));
