@@ -99,14 +99,14 @@ pub struct Prune {
     pub older_than: Option<Duration>,
 }
 
-/// The checkpoints that a prune keeps. If a run of the thread is unfinished, the strategies that keep checkpoints also
-/// keep the newest checkpoint before this run, because a rollback of the run returns to it.
+/// The checkpoints that a prune keeps. If the graph is not finished and runs have ids (`Config::run_id`), also keeps the
+/// newest checkpoints before the latest run, because a rollback of this run returns to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Keeps the latest checkpoint of each thread and namespace.
     #[default]
     KeepLatest,
-    /// Keeps at most this number of the latest checkpoints of each thread and namespace. `Keep(0)` has the effect of
+    /// Keeps this number of the latest checkpoints of each thread and namespace. `Keep(0)` has the effect of
     /// [`Strategy::Delete`].
     Keep(usize),
     /// Keeps no checkpoint.

@@ -164,8 +164,8 @@ pub struct NextTasks {
 impl NextTasks {
     /// Returns true if no task runs next.
     pub fn is_empty(&self) -> bool {
-        let deferred = [&self.waiting, &self.released];
-        !self.start && self.ready.is_empty() && self.sends.is_empty() && deferred.iter().all(|nodes| nodes.is_empty())
+        let waits = !self.waiting.is_empty() || !self.released.is_empty();
+        !self.start && !waits && self.ready.is_empty() && self.sends.is_empty()
     }
 }
 

@@ -27,27 +27,33 @@ pub struct Deletion {
 impl Deletion {
     /// Returns the checkpoints that a prune at the time `now` deletes. The argument `newest_first` must contain all
     /// checkpoints of a thread, newest first.
-    pub fn by_prune<'a>(
-        newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
-        prune: &Prune,
-        now: SystemTime,
-    ) -> Self {
+    pub fn by_prune<'a>(newest_first: impl IntoIterator<Item = Placed<'a>>, prune: &Prune, now: SystemTime) -> Self {
         let kept = prune.strategy.kept();
         let cutoff = prune.older_than.map(|age| now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
         let all: Vec<_> = newest_first.into_iter().collect();
-        let of_root = || all.iter().filter(|(namespace, _)| namespace.is_empty()).map(|(_, checkpoint)| *checkpoint);
+        let root = all.iter().find(|(namespace, _)| namespace.is_empty());
+        let unfinished = kept > 0 && root.is_some_and(|(_, latest)| !latest.agenda.is_empty());
         let run_of = |checkpoint: &Checkpoint| checkpoint.metadata.get("run_id").cloned();
-        // A rollback of the run in progress returns to this checkpoint.
-        let unfinished = of_root().next().filter(|latest| kept > 0 && !latest.agenda.is_empty());
-        let before = unfinished.and_then(|latest| of_root().find(|it| run_of(it) != run_of(latest))).map(|it| it.id);
-        let goes = |place: usize, checkpoint: &Checkpoint| {
-            place >= kept
-                && before != Some(checkpoint.id)
-                && cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff)
-        };
-        let mut deletion = Self::plan(all.iter().copied(), goes);
-        deletion.spare(&all);
-        deletion.note_latest(&all);
+        let latest = all.first().filter(|_| unfinished).map(|(_, checkpoint)| run_of(checkpoint));
+        let earlier = all.iter().rev().filter(|(_, it)| latest.as_ref().is_some_and(|latest| run_of(it) != *latest));
+        // A rollback of the latest run returns to these checkpoints, the newest before it of each namespace.
+        let before: HashMap<&str, Uuid> = earlier.map(|(namespace, it)| (&***namespace, it.id)).collect();
+        let before: HashSet<Uuid> = before.into_values().collect();
+        let is_old = |checkpoint: &Checkpoint| cutoff.is_none_or(|cutoff| checkpoint.created_at() < cutoff);
+        let goes =
+            |place, checkpoint: &Checkpoint| place >= kept && !before.contains(&checkpoint.id) && is_old(checkpoint);
+        Self::sparing(&all, goes)
+    }
+
+    /// Returns the checkpoints that a thread does not need to continue.
+    pub(crate) fn unneeded<'a>(newest_first: impl IntoIterator<Item = Placed<'a>>) -> Self {
+        Self::sparing(&newest_first.into_iter().collect::<Vec<_>>(), |place, _| place > 0)
+    }
+
+    fn sparing(newest_first: &[Placed<'_>], goes: impl Fn(usize, &Checkpoint) -> bool) -> Self {
+        let mut deletion = Self::plan(newest_first.iter().copied(), goes);
+        deletion.spare(newest_first);
+        deletion.note_latest(newest_first);
         deletion
     }
 
@@ -110,10 +116,7 @@ impl Deletion {
     /// Plans the deletion of the checkpoints for which `goes` returns true. The checkpoints of a [single
     /// call](is_per_call) are deleted with the checkpoint of the root graph at which the call began. The first argument
     /// of `goes` is the place of the checkpoint in its namespace, 0 for the latest.
-    fn plan<'a>(
-        newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
-        goes: impl Fn(usize, &Checkpoint) -> bool,
-    ) -> Self {
+    fn plan<'a>(newest_first: impl IntoIterator<Item = Placed<'a>>, goes: impl Fn(usize, &Checkpoint) -> bool) -> Self {
         let mut deletion = Self::default();
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut calls = Vec::new();

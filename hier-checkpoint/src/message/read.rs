@@ -280,11 +280,15 @@ impl<'de> Deserialize<'de> for ToolCall {
         let form = CallForm::deserialize(deserializer)?;
         let (name, args) = match form.function {
             Some(Function { name, arguments }) => (Some(name), Some(parsed(arguments)?)),
-            None => (form.name, form.args.map(or_empty)),
+            None => (form.name, form.args),
         };
         Ok(Self {
             name: name.ok_or_else(|| D::Error::missing_field("name"))?,
-            args: args.ok_or_else(|| D::Error::missing_field("args"))?,
+            // Null means no arguments, as in `ToolCall::new`.
+            args: match args.ok_or_else(|| D::Error::missing_field("args"))? {
+                Value::Null => Value::Object(Map::new()),
+                args => args,
+            },
             id: form.id.unwrap_or_else(|| format!("call_{}", fresh_id().simple())),
         })
     }
@@ -314,16 +318,10 @@ fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::
 
 /// Parses the arguments of a call, which OpenAI writes as a string of JSON.
 fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
-    let arguments = match arguments {
-        Value::String(text) if text.trim().is_empty() => Value::Null,
+    match arguments {
+        Value::String(text) if text.trim().is_empty() => Ok(Value::Null),
         Value::String(text) => serde_json::from_str(&text)
-            .map_err(|error| E::custom(format!("the `arguments` of a call are not JSON: {error}")))?,
-        other => other,
-    };
-    Ok(or_empty(arguments))
-}
-
-/// Reads null as no arguments, as `ToolCall::new` does.
-fn or_empty(arguments: Value) -> Value {
-    if arguments.is_null() { Value::Object(Map::new()) } else { arguments }
+            .map_err(|error| E::custom(format!("the `arguments` of a call are not JSON: {error}"))),
+        other => Ok(other),
+    }
 }

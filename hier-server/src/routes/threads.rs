@@ -266,7 +266,8 @@ enum PruneStrategy {
     /// Deletes the thread.
     #[default]
     Delete,
-    /// Deletes all checkpoints except the latest. If a run is unfinished, also keeps the newest checkpoint before it.
+    /// Deletes all checkpoints except the latest. If the graph is not finished, also keeps the newest checkpoint before
+    /// the latest run.
     KeepLatest,
 }
 

@@ -60,8 +60,7 @@ impl MemorySaver {
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
         let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
         if !whole {
-            let (latest, now) = (Prune::default(), SystemTime::now());
-            copy.delete(|thread| Deletion::by_prune(thread.newest_first(), &latest, now));
+            copy.delete(|thread| Deletion::unneeded(thread.newest_first()));
         }
         codec::encode_record(&(copy.dump(), lock(&self.0.mail).inbox(thread)))
     }
