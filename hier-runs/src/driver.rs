@@ -59,14 +59,13 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// After these errors, nothing has changed:
+    /// After an error other than [`RunsError::Saver`], nothing has changed:
     ///
     /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has an earlier run that has not ended.
     /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
     ///   can therefore safely repeat the call.
     /// * [`RunsError::Stale`]: the stored document has another revision than [`NewRun::document`].
-    ///
-    /// After [`RunsError::Saver`], the run may have been added, because the answer of the database may have been lost.
+    /// * [`RunsError::Saver`]: the run may have been added, because the answer of the database may have been lost.
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         Ok(self.add("create_run", run, None).await?.run)
     }
@@ -158,7 +157,8 @@ impl dyn RunStore + '_ {
     /// # Errors
     ///
     /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if another claim has
-    /// taken over the thread.
+    /// taken over the thread. Fails with [`RunsError::Cancelled`] if the commit ends a run that must be rolled back: undo
+    /// the run, and end it with [`RunEnd::rolled_back`](super::RunEnd::rolled_back).
     pub async fn commit_run(&self, lease: &Lease, settlement: RunCommit) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         let action = ThreadAction::Commit(lease.clone(), Box::new(settlement));

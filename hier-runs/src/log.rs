@@ -174,7 +174,10 @@ impl RunLog {
         let count = commit.events.len() as u64;
         let Err(error) = self.store.commit_run(&self.lease, commit).await else { return Ok(()) };
         lock(&self.buffer).missed += count;
-        let is_lost = matches!(error, RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. }));
+        let is_lost = matches!(
+            error,
+            RunsError::Cancelled { .. } | RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. })
+        );
         if !beginning.is_empty() && !is_lost {
             drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
         }

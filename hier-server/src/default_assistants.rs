@@ -102,18 +102,19 @@ impl<'a> DefaultAssistants<'a> {
     /// Creates the default assistant of each graph, unless it exists. Replaces a user's assistant that has the same id.
     pub(crate) async fn restore(self) -> Result<(), RunsError> {
         for graph in self.graphs.keys() {
-            if !self.restore_of(graph).await? {
+            if !self.try_restore(graph).await? {
                 tracing::warn!(
                     graph,
-                    "failed to restore a default assistant, because other processes change it: a request by the graph's name creates it"
+                    "failed to restore a default assistant, because other processes change it: a request by the graph's name \
+                     creates it"
                 );
             }
         }
         Ok(())
     }
 
-    /// Returns false if [`ATTEMPTS`] attempts fail.
-    async fn restore_of(self, graph: &str) -> Result<bool, RunsError> {
+    /// Restores the default assistant of a graph. Returns false if [`ATTEMPTS`] attempts fail.
+    async fn try_restore(self, graph: &str) -> Result<bool, RunsError> {
         for _ in 0..ATTEMPTS {
             if self.create(graph).await? {
                 return Ok(true);

@@ -60,12 +60,19 @@ pub(super) async fn finish(
     ending: RunEnding,
 ) -> Result<(), RunsError> {
     match store_end(shared, run, log, ending).await {
-        // A caller has cancelled the run after its graph returned.
-        Err(RunsError::Cancelled { .. }) => {
-            Box::pin(store_end(shared, run, log, RunEnding::Cancelled(Cancel::Rollback))).await
-        }
+        // A caller has cancelled the run after its graph returned. The run has stored something here.
+        Err(RunsError::Cancelled { .. }) => Box::pin(end_rolled_back(shared, run, log)).await,
         stored => stored,
     }
+}
+
+async fn end_rolled_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<(), RunsError> {
+    let index = Box::pin(roll_back(shared, run, log)).await?;
+    // The subagents of earlier runs continue.
+    Box::pin(detached::add_runs(shared, run, log)).await?;
+    let waits = index.as_ref().is_some_and(|index| index.due.is_some());
+    log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
+    report_end(shared, run, waits).await
 }
 
 async fn store_end(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>, ending: RunEnding) -> Result<(), RunsError> {
@@ -96,14 +103,7 @@ async fn store_end(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>, ending:
             let index = Box::pin(index_of(shared, run, log, ThreadStatus::Idle, Some(failure.clone()))).await;
             (index, RunEnd::new(run.id, RunStatus::Interrupted).because(failure))
         }
-        RunEnding::Cancelled(Cancel::Rollback) => {
-            let index = Box::pin(roll_back(shared, run, log)).await?;
-            // The subagents of earlier runs continue.
-            Box::pin(detached::add_runs(shared, run, log)).await?;
-            let waits = index.as_ref().is_some_and(|index| index.due.is_some());
-            log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
-            return report_end(shared, run, waits).await;
-        }
+        RunEnding::Cancelled(Cancel::Rollback) => return Box::pin(end_rolled_back(shared, run, log)).await,
     };
     index.config = Some(run.request.config.clone());
     let mut waits = index.due.is_some();

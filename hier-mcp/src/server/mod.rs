@@ -121,7 +121,8 @@ impl McpServer {
         }
     }
 
-    /// Adds a graph as a tool with this name. Each call receives a clone of the context.
+    /// Adds a graph as a tool with this name. Each call receives a clone of the context. Two graphs with one name are an
+    /// error when the server starts.
     #[allow(clippy::needless_pass_by_value)] // callers write `.graph("desk", Desk::compile(), context)`
     pub fn graph<S, C, I, O>(self, name: impl Into<String>, graph: CompiledGraph<S, C, I, O>, context: C) -> Self
     where

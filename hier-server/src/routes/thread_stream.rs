@@ -21,8 +21,9 @@ use crate::query::Query;
 use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::stream::translate::{SseEvent, StreamTranslator};
 
-/// The number of the event `run_done`, which follows the events of [`StreamTranslator::end`].
-const RUN_DONE: usize = 3;
+/// The number of the event `run_done`, which follows the events of [`StreamTranslator::end`]. Their count depends on the
+/// modes.
+const RUN_DONE: usize = u32::MAX as usize;
 
 #[derive(Clone, Copy, Debug)]
 struct EventKinds {

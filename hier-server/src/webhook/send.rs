@@ -105,7 +105,8 @@ impl WebhookSender {
         let webhooks = runs::Webhooks::of(&*self.store);
         for delivery in webhooks.due(SystemTime::now()).await? {
             let Some(url) = self.url(&delivery) else {
-                // If no process with a server sends the webhook, it must not delay others. A pass reads a limited number.
+                // A pass reads a limited number of webhooks. One that no process with a server sends must not always be
+                // among them.
                 if delivery.next + CLAIM <= SystemTime::now() {
                     webhooks.again(&delivery, SystemTime::now() + CLAIM).await?;
                 }

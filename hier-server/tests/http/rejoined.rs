@@ -113,25 +113,36 @@ async fn message_is_complete_once_for_a_client_that_joins_with_other_modes() {
 }
 
 graph! {
-    /// Fails after a reply of its model.
+    /// Fails after two replies of its model.
     Refused<Talk, BaseContext> = Graph { nodes: [refuse], edges: [START >> refuse >> END] }
 }
 
 async fn refuse(run: &Run<BaseContext>) -> hier_core::Result<TalkUpdate> {
-    let reply = run.model()?.ask([Message::user("hello")]).await?;
+    let _ = run.model()?.ask([Message::user("hello")]).await?;
+    let reply = run.model()?.ask([Message::user("hello again")]).await?;
     Err(NodeError::permanent(format!("refused: {}", reply.message.text())))
 }
 
-/// The message belongs to no update, because its node fails.
+/// The messages belong to no update, because their node fails.
 #[tokio::test]
-async fn message_of_a_failed_run_is_complete() {
+async fn messages_of_a_failed_run_are_complete() {
     let served = Server::new().graph("refused", Refused::compile(), BaseContext::new(says_hello()));
     let desk = open(served).await;
-    let (_, sent) = streamed(&desk, "refused", &["messages"]).await;
+    let (path, sent) = streamed(&desk, "refused", &["messages"]).await;
     assert!(names(&sent).contains(&"messages/partial"), "{sent:?}");
     let complete = said(&sent, "messages/complete");
-    assert_eq!(complete.len(), 1, "{sent:?}");
+    assert_eq!(complete.len(), 2, "{sent:?}");
     assert_eq!(complete[0][0]["content"], "Hello there friend");
     assert!(names(&sent).contains(&"error"), "{sent:?}");
+
+    // In the stream of the thread, too, each event has its own id.
+    let thread = path.split("/runs/").next().expect("a path");
+    let request = desk.client.get(format!("{}{thread}/stream", desk.base)).header("last-event-id", "-1");
+    let mut stream = request.send().await.expect("a stream");
+    let is_done = |sent: &[SentEvent]| sent.iter().any(|event| event.data["status"] == "run_done");
+    let sent = desk.until(&mut stream, &mut String::new(), is_done).await;
+    let ids: std::collections::BTreeSet<_> = sent.iter().map(|event| &event.id).collect();
+    assert_eq!(ids.len(), sent.len(), "no two events have one id: {sent:?}");
+    drop(stream);
     desk.stop().await;
 }
