@@ -86,6 +86,7 @@ impl Sealed for DynBaseState {}
 
 impl Values for DynBaseState {
     const MANAGED: bool = true;
+    #[doc(hidden)]
     const IS_DYNAMIC: bool = true;
     type Write = DynBaseWrite;
     type Update = DynBaseUpdate;

@@ -162,7 +162,7 @@ pub struct NextTasks {
 }
 
 impl NextTasks {
-    /// Returns true if no task runs next.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         let waits = !self.waiting.is_empty() || !self.released.is_empty();
         !self.start && !waits && self.ready.is_empty() && self.sends.is_empty()

@@ -192,6 +192,7 @@ impl Serialize for DynState {
 impl Sealed for DynState {}
 
 impl Values for DynState {
+    #[doc(hidden)]
     const IS_DYNAMIC: bool = true;
     type Write = DynWrite;
     type Update = DynUpdate;

@@ -76,6 +76,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// True if the state has managed fields, which depend on the progress of the run.
     const MANAGED: bool = true;
     /// True if states of this type may have different channels.
+    #[doc(hidden)]
     const IS_DYNAMIC: bool = false;
 
     /// A write to one channel.
@@ -92,6 +93,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// # Errors
     ///
     /// Fails for an update that was made with the schema of another dynamic state.
+    #[doc(hidden)]
     #[inline]
     fn check_update(&self, writes: &Writes<Self>) -> Result<(), NodeError> {
         let is_foreign = |write: &&Self::Write| {
