@@ -93,8 +93,8 @@ pub(crate) struct StreamTranslator {
     messages: MessageAssembler,
     /// The messages of subgraphs that the client does not receive. The mode `events` reports their models.
     hidden: MessageAssembler,
-    /// Messages that were sent in pieces, with their namespaces. After the next state or update, or at
-    /// the end of the run, the stream reports them as complete.
+    /// Messages that were sent in pieces, with their namespaces. After the next state or update, or at the end of the
+    /// run, the stream reports them as complete.
     sent_in_pieces: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
 }
