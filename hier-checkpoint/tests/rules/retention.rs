@@ -102,3 +102,21 @@ fn unreadable_threads_are_reported_after_the_others() {
     assert!(many.contains("bad bytes; 11 more threads cannot be read either: `b`, `c`"), "{many}");
     assert!(many.contains(", `k` (the other threads were processed)"), "{many}");
 }
+
+/// A rollback of the latest run returns to these checkpoints.
+#[test]
+fn prune_of_an_unfinished_graph_keeps_the_state_before_the_latest_run_in_each_namespace() {
+    let (root, inner): (Arc<str>, Arc<str>) = ("".into(), "inner".into());
+    let of_run = |number, run: &str| {
+        let mut checkpoint = Checkpoint { id: id(number), ..checkpoint([1, 0]) };
+        checkpoint.metadata = Arc::new([("run_id".to_owned(), run.into())].into_iter().collect());
+        checkpoint.agenda.start = true;
+        checkpoint
+    };
+    let [latest, outer, before, older, first] =
+        [(9, "c"), (8, "b"), (7, "b"), (6, "b"), (5, "a")].map(|(number, run)| of_run(number, run));
+    let all = [(&inner, &latest), (&root, &outer), (&inner, &before), (&inner, &older), (&root, &first)];
+    let deletion = Deletion::by_prune(all, &Prune::default(), std::time::SystemTime::now());
+    let deleted = all.map(|(namespace, checkpoint)| deletion.has(namespace, checkpoint.id));
+    assert_eq!(deleted, [false, false, false, true, true]);
+}
