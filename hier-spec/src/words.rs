@@ -31,9 +31,11 @@ macro_rules! words {
                 allow,
                 /// The view that a run returns: `output: View`. Defaults to the state.
                 output,
-                /// Nodes before which a run stops: `interrupt_before: [node]`. Durable threads only.
+                /// Nodes before which a run stops: `interrupt_before: [node]`. Only a graph with a checkpointer can
+                /// continue the run.
                 interrupt_before,
-                /// Nodes after which a run stops: `interrupt_after: [node]`. Durable threads only.
+                /// Nodes after which a run stops: `interrupt_after: [node]`. Only a graph with a checkpointer can
+                /// continue the run.
                 interrupt_after,
                 /// The name of the graph. Defaults to the name of its type in snake case.
                 name,
@@ -43,9 +45,10 @@ macro_rules! words {
                 policy,
                 /// The type of the arguments with which a supervisor calls the graph.
                 args,
-                /// A function that runs when the graph is entered as a subagent.
+                /// A function that runs with each new input of a root graph, and at the start of each call of another
+                /// graph.
                 on_entry,
-                /// A function that runs when the graph is left as a subagent.
+                /// A function that runs when the run of a root graph finishes, and when a call of another graph ends.
                 on_exit,
                 /// The channel that receives messages from outside.
                 inbox,
@@ -114,7 +117,7 @@ words! {
     agent Agent {
         /// The channel for the answer. Its type is the type of the answer.
         answer,
-        /// The number of unusable answers after which the run fails.
+        /// The number of unusable replies in a turn after which the agent fails. Defaults to 3.
         attempts,
     }
 }
@@ -199,13 +202,13 @@ words! {
         reasoning,
         /// The strings at which a reply ends.
         stop,
-        /// The tool that the model must call, or a choice of tools.
+        /// The tools that the model may or must call.
         tool_choice,
         /// Allows several tool calls in one reply.
         parallel_calls,
         /// The seed of the randomness.
         seed,
-        /// The part of the prompt that the provider caches.
+        /// The time for which the provider should cache the prompt.
         cache,
         /// Provider-specific options, as JSON.
         extra,
