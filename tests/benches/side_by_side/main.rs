@@ -1,7 +1,7 @@
 //! Runs equal workloads in hier and LangGraph, one after the other: `scripts/bench.sh langgraph`.
 //!
-//! Prints a table of the best times and their ratios. The script installs LangGraph and sets the path of its
-//! Python is (`HIER_REFERENCE_PYTHON`).
+//! Prints a table of the best times and their ratios. The script installs LangGraph and sets
+//! `HIER_REFERENCE_PYTHON` to the path of its Python.
 
 use std::future::Future;
 use std::process::Command;
