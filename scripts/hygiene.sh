@@ -33,7 +33,7 @@ deny() {
 # Each feature by itself, and none: a user of one must not need another.
 features() {
     cargo check --quiet --locked --package hier-graph --no-default-features
-    for feature in sqlite postgres tls compression encryption mcp mcp-oauth metrics models bedrock server testing; do
+    for feature in sqlite postgres tls compression encryption mcp mcp-oauth metrics models bedrock restate server testing; do
         part "$feature"
         cargo check --quiet --locked --package hier-graph --no-default-features --features "$feature"
     done

@@ -11,7 +11,7 @@ use hier_cli::{graph, lock, new, schema, studio, threads};
 
 /// Creates projects, draws graphs, and inspects or repairs stored threads.
 #[derive(Parser)]
-#[command(name = "hier", version, about)]
+#[command(name = "hier", version)]
 struct CliArguments {
     /// Colors of the output.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
