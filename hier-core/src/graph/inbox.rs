@@ -111,8 +111,8 @@ where
     /// ```
     ///
     /// The engine writes a **message** to the `inbox` channel of the graph between two supersteps, exactly once. If a
-    /// run is in progress, it receives the message after the current superstep. If no run is in progress, or if the
-    /// current superstep is the last of the run, the next run receives the message at its start.
+    /// run is in progress, it receives the message after the current superstep, unless the graph has then finished.
+    /// Otherwise, the next run receives the message: at its start with a new input, or after its first superstep.
     ///
     /// Cancel safety: if the future is dropped, the message may or may not be stored. Give it an id to send it again.
     ///
