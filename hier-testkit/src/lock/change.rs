@@ -18,7 +18,7 @@ pub enum Change {
     ValueExpires { channel: String, kind: &'static str },
     SecretRemoved { channel: String, version: u32 },
     Unencrypted { channel: String },
-    NodeRemoved { node: String, nearest: Option<String> },
+    NodeRemoved { node: String, likely: Option<String> },
     NodeReplaced { node: String, by: String },
     JoinChanged { join: String },
     JoinStarves { join: String, from: Vec<String> },
@@ -250,8 +250,8 @@ impl Change {
     #[allow(clippy::too_many_lines, reason = "a table with one arm for each change")]
     fn of_node(&self) -> Option<Texts> {
         Some(match self {
-            Self::NodeRemoved { node, nearest } => {
-                let new = nearest.as_deref().unwrap_or("…");
+            Self::NodeRemoved { node, likely } => {
+                let new = likely.as_deref().unwrap_or("…");
                 breaks(
                     "node-removed",
                     node,

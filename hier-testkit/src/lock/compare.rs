@@ -225,8 +225,8 @@ impl<'a> Comparison<'a> {
         let stored = old.nodes.keys().chain(old.renamed.keys().filter(|name| old.node(name).is_some()));
         for name in stored {
             let Some((current, node)) = new.node(name) else {
-                let nearest = hier_spec::nearest(name, new.nodes.keys().map(String::as_str)).map(str::to_owned);
-                self.find(&pair.path, Change::NodeRemoved { node: name.clone(), nearest });
+                let likely = new.likely_name(old, name).map(str::to_owned);
+                self.find(&pair.path, Change::NodeRemoved { node: name.clone(), likely });
                 continue;
             };
             known.insert(current);

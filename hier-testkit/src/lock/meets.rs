@@ -280,8 +280,8 @@ impl<'a> ThreadCheck<'a> {
         let node = name.to_owned();
         match place.new.node(name) {
             None => {
-                let nearest = hier_spec::nearest(name, place.new.nodes.keys().map(String::as_str)).map(str::to_owned);
-                self.find(place, Change::NodeRemoved { node, nearest });
+                let likely = place.new.likely_name(place.old, name).map(str::to_owned);
+                self.find(place, Change::NodeRemoved { node, likely });
             }
             Some((by, _)) if by != name && place.new.nodes.contains_key(name) => {
                 self.find(place, Change::NodeReplaced { node, by: by.to_owned() });

@@ -85,6 +85,22 @@ impl LockedGraph {
         self.nodes.get_key_value(self.current(stored)).map(|(name, node)| (name.as_str(), node))
     }
 
+    /// Guesses the name that this graph gives to a node of an older version. The argument `gone` is a current or earlier
+    /// name of that node, which this graph does not know. Returns `None` if no name is likely.
+    pub(super) fn likely_name<'a>(&'a self, older: &'a Self, gone: &'a str) -> Option<&'a str> {
+        let current = older.current(gone);
+        if self.nodes.contains_key(current) {
+            return Some(current);
+        }
+        let names = |graph: &'a Self, other: &Self| -> Vec<&'a str> {
+            let is_unknown = |name: &&str| graph.names(name).iter().all(|name| other.node(name).is_none());
+            graph.nodes.keys().map(String::as_str).filter(is_unknown).collect()
+        };
+        let (added, removed) = (names(self, older), names(older, self));
+        let only = if let ([new], [_]) = (&*added, &*removed) { Some(*new) } else { None };
+        only.or_else(|| hier_spec::nearest(gone, added))
+    }
+
     /// Returns all names of a node: its earlier names, and then its current name. The argument `node` is the current
     /// name.
     pub fn names<'a>(&'a self, node: &'a str) -> Vec<&'a str> {

@@ -126,6 +126,21 @@ fn facts_have_verdicts() {
 }
 
 #[test]
+fn fix_names_the_likely_new_name_of_a_node() {
+    for (old, new, name) in [
+        ("node sign", "node confirm", "confirm"),
+        ("node sign; node review", "node signs; node other", "signs"),
+        ("node sign; node signs", "node signs", "…"),
+        ("node sign; node review", "node confirm; node other", "…"),
+        ("node sign; node weigh", "node confirm; node check; renamed weigh check", "confirm"),
+        ("node check; renamed sign check", "node check", "check"),
+    ] {
+        let report = LockReport::new(&lock(old), &lock(new)).to_string();
+        assert!(report.contains(&format!("add `.renamed(\"sign\", \"{name}\")`")), "{old} to {new}: {report}");
+    }
+}
+
+#[test]
 fn file_is_read_back_unchanged() {
     let lock = lock(
         "renamed \"a b\" \"START\"; channel \"x=y\" reduced reducer=append delta=true secret=true type={\"enum\":[\"a = b\"]}; node \"*\"; node \"START\"; \
