@@ -18,6 +18,9 @@ pub enum ThreadCommand {
     /// Copies a thread with its history to a new thread.
     Fork(ForkArgs),
     /// Deletes checkpoints. The remaining checkpoints do not change.
+    ///
+    /// If the graph of a thread is not finished and its runs have ids, as on a server, `--keep` and `--keep-latest` also
+    /// keep the newest checkpoint before the latest run.
     Prune(PruneArgs),
     /// Lists or discards signals and messages that no run of a thread has read.
     #[command(subcommand)]

@@ -12,14 +12,15 @@ use super::{ThreadsError, database, text, write_json};
 pub(super) async fn list_threads(arguments: &ThreadsArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let threads = database::saver(&arguments.database).await?.admin()?.threads(arguments.limit).await?;
     if arguments.database.json {
-        write_json(out, &Value::Array(threads.iter().map(as_json).collect()))?;
-    } else if !threads.is_empty() {
-        let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        rows.extend(threads.iter().map(row));
-        text::headed_table(out, &rows).map_err(ThreadsError::Write)?;
+        return write_json(out, &Value::Array(threads.iter().map(as_json).collect()));
     }
-    if threads.is_empty() { Err(ThreadsError::NotFound("the database has no threads".to_owned())) } else { Ok(()) }
+    if threads.is_empty() {
+        return Err(ThreadsError::NotFound("the database has no threads".to_owned()));
+    }
+    let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(threads.iter().map(row));
+    text::headed_table(out, &rows).map_err(ThreadsError::Write)
 }
 
 fn row(info: &ThreadInfo) -> Vec<String> {

@@ -171,6 +171,7 @@ async fn pruning_keeps_the_requested_checkpoints() {
     assert_eq!(desk.json(&["prune", "--delete", "--all"]), json!({ "deleted": 2 }));
     let none = desk.hier(&["threads"]);
     assert_eq!((none.status.code(), err(&none).as_str()), (Some(1), "error: the database has no threads\n"));
+    assert_eq!(desk.json(&["threads"]), json!([]));
     assert_eq!(desk.hier(&["prune"]).status.code(), Some(2));
     assert_eq!(desk.hier(&["prune", "--keep", "1", "--delete"]).status.code(), Some(2));
 }

@@ -289,7 +289,7 @@ async function fork(checkpoint) {
     const { thread_id: copy } = await post(path`/studio/api/threads/${now.thread}/fork`, { checkpoint: checkpoint?.id ?? null });
     threads.load();
     await go(copy);
-    say("copied the thread up to that checkpoint");
+    say("copied the thread, which continues from that checkpoint");
   });
 }
 

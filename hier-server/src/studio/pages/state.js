@@ -154,7 +154,7 @@ export class State {
     this.buttons.replaceChildren(
       button("Replay", "Runs again from this checkpoint, as a new branch", () => this.act.replay(checkpoint)),
       button("Edit", "Writes to the state; an older checkpoint gets a new branch", () => this.edit()),
-      button("Fork", "Copies the thread up to here to a new one", () => this.act.fork(checkpoint), false),
+      button("Fork", "Copies the thread to a new one, which continues from here", () => this.act.fork(checkpoint), false),
       button("Compare", "Shows what changed from here to any other checkpoint", () => {
         this.pin(this.pinned === checkpoint.id ? null : checkpoint.id);
         this.paint();
