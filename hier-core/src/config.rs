@@ -131,8 +131,8 @@ impl Config {
     /// If the graph or a subgraph exceeds the limit, the run fails with
     /// [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
     ///
-    /// Applying the input counts as one superstep, so a run whose nodes need K supersteps needs a limit of K + 1. The
-    /// limit must be at least 1. Defaults to [`DEFAULT_RECURSION_LIMIT`].
+    /// Applying a new input counts as one superstep: K supersteps of nodes then need a limit of K + 1. A run that
+    /// continues a thread may need a lower limit. Must be at least 1. Defaults to [`DEFAULT_RECURSION_LIMIT`].
     #[must_use]
     pub fn recursion_limit(mut self, limit: usize) -> Self {
         self.recursion_limit = limit;
@@ -188,9 +188,9 @@ impl Config {
         self
     }
 
-    /// Selects a subgraph, to read or update its state. The namespace is the path of the subgraph in the thread.
-    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains a configuration with this namespace. Defaults to
-    /// the root graph.
+    /// Selects a subgraph, whose compiled graph can then read or update its state. The namespace is the path of the
+    /// subgraph in the thread. [`SnapshotTask::state`](crate::SnapshotTask::state) contains a configuration with this
+    /// namespace. Defaults to the root graph.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();

@@ -1,4 +1,4 @@
-//! The text of doc comments, which models, drawings and clients read.
+//! The text of doc comments, which models and clients read.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamMode {
-    /// The state after each superstep that has written a channel or run a subgraph.
+    /// The state, when a run continues, and after each input or superstep that has written a channel or run a subgraph.
     Values,
     /// The writes of each node, when the node has ended.
     Updates,
@@ -36,8 +36,9 @@ pub enum Durability {
     /// them. When the run ends, everything is stored.
     #[default]
     Async,
-    /// Everything is stored once, when the run ends. If the process crashes or the future of the run is dropped,
-    /// nothing is stored. The history contains no checkpoints of single supersteps.
+    /// Everything is stored once, when the run ends. If the process crashes or the future of the run is dropped, no
+    /// result of the run is stored. A command or an answer that continues a thread is stored at once. The history
+    /// contains no checkpoints of single supersteps.
     Exit,
 }
 

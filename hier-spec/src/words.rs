@@ -41,7 +41,7 @@ macro_rules! words {
                 name,
                 /// The purpose of the graph, which supervisors read. Defaults to its doc comment.
                 description,
-                /// The channels that a subagent receives and returns: `policy: Policy { merge_fields: [artifact] }`.
+                /// The options of the graph as a subagent: `policy: Policy { merge_fields: [artifact] }`.
                 policy,
                 /// The type of the arguments with which a supervisor calls the graph.
                 args,
@@ -124,7 +124,7 @@ words! {
 words! {
     /// An agent that reports to its supervisor.
     agent ReactGraph {
-        /// The prompt of each model call.
+        /// The user message at the end of each model call.
         reasoning,
         /// Set to `false` for an agent without a supervisor.
         reports_to_supervisor,
@@ -133,7 +133,7 @@ words! {
 words! {
     /// An agent that keeps a to-do list and reports to its supervisor.
     agent TodoGraph {
-        /// The prompt of each model call.
+        /// The user message at the end of each model call.
         reasoning,
         /// Set to `false` for an agent without a supervisor.
         reports_to_supervisor,

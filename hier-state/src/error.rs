@@ -45,14 +45,15 @@ impl fmt::Display for ConflictKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed in its last attempt, and it has no error handler.
+    /// A node failed in its last attempt and has no error handler, or its error handler failed, or a hook of the graph
+    /// (`on_entry`, `on_exit`) failed.
     #[error("node `{node}` of graph `{graph}` failed: {error}")]
     Node {
         /// The name of the graph.
         graph: String,
-        /// The name of the node.
+        /// The name of the node, or `on_entry` or `on_exit`.
         node: String,
-        /// The last error of the node.
+        /// The error of the last attempt, of the error handler or of the hook.
         error: NodeError,
     },
     /// The run reached its recursion limit before it had finished.
@@ -124,7 +125,7 @@ pub enum RunError {
         /// The number of calls in the superstep.
         calls: usize,
     },
-    /// The input was `()`, but the thread has nothing to resume.
+    /// The run has no input, and nothing is stored that it could continue.
     #[error("graph `{graph}` has no input and no run to resume: pass a state or an update (an empty one is fine)")]
     EmptyInput {
         /// The name of the graph.
@@ -141,7 +142,7 @@ pub enum RunError {
         /// The reason.
         reason: String,
     },
-    /// The run was cancelled through its cancellation token.
+    /// The run was cancelled through its cancellation token, or the runtime of its stream was shut down.
     #[error("the run of graph `{graph}` was cancelled")]
     Cancelled {
         /// The name of the graph.
@@ -176,7 +177,7 @@ pub enum RunError {
         /// The name of the channel.
         channel: String,
     },
-    /// The saver failed, or another run took over the thread.
+    /// The saver failed, or another run holds the thread or has taken it over.
     #[error("graph `{graph}`: {error}")]
     Saver {
         /// The name of the graph.
@@ -189,12 +190,13 @@ pub enum RunError {
     Encode {
         /// The name of the graph.
         graph: String,
-        /// The value that cannot be stored: a channel, or the payload for a node.
+        /// The value that cannot be stored, such as a channel, an answer or a command.
         what: String,
         /// The reason.
         reason: String,
     },
-    /// This program cannot read the stored thread. The thread is unchanged.
+    /// This program cannot read the stored thread, or the `inbox` channel does not accept a message of the thread. The
+    /// message stays in the inbox.
     #[error("thread `{thread}` cannot be read by graph `{graph}`: {reason}")]
     Incompatible {
         /// The name of the graph.

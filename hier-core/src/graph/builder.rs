@@ -128,7 +128,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         Self { draft: Draft::new(name, channels, initial) }
     }
 
-    /// Sets the description of the graph, which drawings and servers show.
+    /// Sets the description of the graph, which the models of supervisors and the clients of MCP servers receive.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.draft.doc = text.into();
         self

@@ -286,7 +286,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         self
     }
 
-    /// Removes all stored results of nodes with a `cache`, so that these nodes run again.
+    /// Removes all cached results of the graph's own nodes, so that these nodes run again. Subgraphs keep theirs.
     pub fn clear_cache(&self) {
         self.inner.cache.clear();
     }

@@ -127,8 +127,8 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper ignores the thread and the
-    /// checkpoint that this configuration selects.
+    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper itself sets the thread, the
+    /// checkpoint, the current time and `when_running`, so those of this configuration have no effect.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -156,8 +156,8 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver cannot list the due threads and no thread was resumed. The error of a run is in
-    /// [`Driven::outcome`].
+    /// Fails without a checkpointer, or if the saver cannot list the due threads and no thread was resumed. The error
+    /// of a run is in [`Driven::outcome`].
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);

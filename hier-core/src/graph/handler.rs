@@ -1,8 +1,8 @@
 //! Async functions as nodes.
 //!
 //! A node is an `async fn` with up to four arguments, in any order. Each argument is a type that implements
-//! [`Extract`]: the state, a view, a payload, or the run. The return value implements [`IntoOutput`]. Each other
-//! condition on a node is a separate trait, so that the compiler reports the condition that does not hold.
+//! [`Extract`]: the state, a view, a payload, a question, or the run. The return value implements [`IntoOutput`]. Each
+//! other condition on a node is a separate trait, so that the compiler reports the condition that does not hold.
 
 use std::marker::PhantomData;
 
@@ -17,7 +17,7 @@ use crate::error::{IntoNodeError, NodeError};
 use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
 
-/// A type that a node function can take as an argument: the state, a view, a payload, or the run.
+/// A type that a node function can take as an argument: the state, a view, a payload, a question, or the run.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` with the context `{C}` cannot take a `{Self}`",
     label = "takes a `{Self}`",

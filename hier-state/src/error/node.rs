@@ -16,8 +16,9 @@ use crate::question::Question;
 /// these conversions would then conflict.
 ///
 /// An error is *transient* if another attempt of the node may succeed. The errors that a node returns are transient,
-/// except those from [`NodeError::permanent`]. Panics are not transient. A node with `retry` runs again only after a
-/// transient error.
+/// except those from [`NodeError::permanent`]. Timeouts are transient, and panics are not. The error of a subgraph is
+/// transient if one of its nodes failed with a transient error. A node with `retry` runs again only after a transient
+/// error.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -82,7 +83,7 @@ pub enum NodeErrorKind {
         /// The difference between the answer and the expected type.
         reason: String,
     },
-    /// The saver could not store the writes of the task.
+    /// The saver could not read or store data of the task, or another run has taken over the thread.
     Saver(SaverError),
 }
 

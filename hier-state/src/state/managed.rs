@@ -28,8 +28,8 @@ impl Steps {
 /// after the superstep with the value 1, the run fails with
 /// [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
-/// As in LangGraph, the value in superstep i of a run with the recursion limit L is L − i. The nodes of superstep L,
-/// with the value 0, still run before the run fails.
+/// As in LangGraph, the value in the i-th superstep of a run with a new input and the recursion limit L is L − i. The
+/// nodes of the L-th superstep, with the value 0, still run before the run fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RemainingSteps(usize);

@@ -80,7 +80,7 @@ impl From<u32> for Retry {
 /// The cache does not hold these results:
 ///
 /// * Errors, and commands for the parent graph.
-/// * Results for which the node or its subgraph used an answer to a question.
+/// * Results for which the node or its subgraph used an answer to a question, or a signal.
 /// * Results for which the node read the context or the configuration of the run. If the `cache_key` function also
 ///   reads the context or the configuration, the cache holds such results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -274,14 +274,14 @@ impl<C> Run<C> {
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
 
-    /// Returns true if the engine stores the results of this task, so that another process can resume the task. Returns
+    /// Returns true if the engine stores the results of this task, so that a later run can resume the task. Returns
     /// false for a graph without a saver.
     pub fn is_durable(&self) -> bool {
         self.shared.log.is_some() || self.shared.home.is_some()
     }
 
-    /// Returns true if an earlier run began the current superstep and did not complete it, because a task asked a
-    /// question or failed, or because the process crashed. A retry in the same run does not count.
+    /// Returns true if the run continues its thread with the current superstep. An earlier run may then have begun the
+    /// superstep and may even have run this task. A retry in the same run does not count.
     pub fn is_resumed(&self) -> bool {
         self.resume.as_ref().is_some_and(|resume| !resume.is_afresh)
     }

@@ -26,7 +26,7 @@ pub struct SignalWait<'a, S, T, C = ()> {
     run: &'a Run<C>,
     name: String,
     until: Option<(SystemTime, T)>,
-    /// A wait for a signal, which starts when it is awaited. [`Run::signal`] returns it.
+    /// Starts the wait. Called when the value is first polled.
     start: Start<'a, T, C>,
     waiting: Option<BoxFuture<'a, Result<T, NodeError>>>,
     state: PhantomData<S>,

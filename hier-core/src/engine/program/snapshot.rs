@@ -100,8 +100,8 @@ pub struct SnapshotTask<W> {
     pub error: Option<String>,
     /// The questions of the task. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
-    /// The configuration that selects the checkpoints of the task's subgraph. `None` if the node does not run a
-    /// subgraph. Pass the configuration to [`CompiledGraph::state`](crate::graph::CompiledGraph::state).
+    /// The configuration that selects the checkpoints of the task's subgraph, for the
+    /// [`state`](crate::graph::CompiledGraph::state) of the compiled subgraph. `None` if the node has no subgraph.
     #[serde(with = "address::option")]
     pub state: Option<Config>,
 }

@@ -36,11 +36,11 @@ impl FromIterator<StreamMode> for Modes {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<S: Values> {
-    /// The state after a superstep that has written a channel or run a subgraph.
+    /// The state: when a run continues, and after each input or superstep that has written a channel or run a subgraph.
     Values(Arc<S>),
     /// The update that a node returned.
     Updates(NodeUpdate<S>),
-    /// The open questions. The run stops because of them.
+    /// Open questions of a task, because of which the run will stop. Empty if the run stops at a breakpoint.
     Interrupted(Vec<Question>),
     /// A value that a node sent with [`Run::emit`](crate::Run::emit).
     Custom {
@@ -90,7 +90,7 @@ pub struct NodeUpdate<S: Values> {
     pub node: String,
     /// The writes of the node.
     pub update: S::Update,
-    /// True if the update is a result from the node's `cache`, so that the node did not run.
+    /// True if the node did not run: the update comes from the node's `cache`, or an earlier run has stored it.
     pub cached: bool,
 }
 

@@ -20,7 +20,7 @@ pub enum Outcome<S> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interrupted<S> {
-    /// The state after the last completed superstep.
+    /// The state, with the writes of the tasks that have ended in the open superstep.
     pub state: S,
     /// The open questions, in the order of the tasks.
     pub questions: Vec<Question>,
@@ -28,11 +28,11 @@ pub struct Interrupted<S> {
     pub resumable: bool,
 }
 
-/// A run that was stopped between two supersteps.
+/// A run that stopped at a breakpoint, or that [`RunControl`](crate::RunControl) stopped between two supersteps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped<S> {
-    /// The state after the last completed superstep.
+    /// The state. If a subgraph stopped, with the writes of the tasks that have ended in the open superstep.
     pub state: S,
     /// The reason why the run stopped.
     pub reason: StopReason,
@@ -46,7 +46,7 @@ pub struct Stopped<S> {
 pub enum StopReason {
     /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.
     Drained(String),
-    /// The run reached a breakpoint before these nodes.
+    /// The run reached a breakpoint before one of these nodes, or in the subgraph that one of them runs.
     Before(Vec<String>),
     /// The run reached a breakpoint after these nodes.
     After(Vec<String>),

@@ -224,7 +224,7 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
         }
     });
     let doc = format!(
-        "An update of [`{}`], with a method for each channel. Setting a reduced channel twice merges both values; a plain one keeps the last.",
+        "An update of [`{}`], with a method for each channel. If you set a channel twice, its reducer merges both values. Without a reducer, the last value counts.",
         model.ident
     );
     quote! {
@@ -257,7 +257,7 @@ fn setters(model: &StateModel, names: &StateNames) -> TokenStream {
     let (impl_generics, _, conditions) = implemented.split_for_impl();
     let (_, arguments, _) = generics.split_for_impl();
     let doc =
-        format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
+        format!("The methods of [`{}`], for the updates of states that flatten [`{}`].", names.update, model.ident);
     quote! {
         #[doc = #doc]
         #[allow(dead_code, deprecated, non_snake_case, private_interfaces, private_bounds)]
