@@ -115,7 +115,7 @@
 //! * `policy`: the graph's own [policy](#policies).
 //! * `on_entry` and `on_exit`: functions like nodes, async or not, that run when the graph is entered and left. A
 //!   subagent is entered and left with each call. It starts with the writes of `on_entry`, and its supervisor receives
-//!   the writes of `on_exit`. A root is entered with each new input, and left when its run ends.
+//!   the writes of `on_exit`. A root is entered with each new input, and left when its run finishes.
 //!
 //! # Policies
 //!

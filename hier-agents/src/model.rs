@@ -187,8 +187,9 @@ pub trait ChatModel: Send + Sync + 'static {
     /// Cancel safety: hier drops the future if the run is cancelled or the node times out.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends a request and streams the reply. The default implementation calls [`chat`](Self::chat), and streams each
-    /// text part of the reply as one chunk.
+    /// Sends a request and streams the reply. The default implementation calls [`chat`](Self::chat), and then streams
+    /// the chunks that [`ChatResponse::into_chunks`] returns: the reasoning, the text, the tool calls and the whole
+    /// reply.
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
         Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)

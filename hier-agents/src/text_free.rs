@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-/// A type whose values cannot carry text. Numbers, `bool`, times and ids are text-free. Options, boxes, arrays, tuples,
-/// enums and structs are text-free if they contain only text-free values. If the typed answer of a subagent has a
-/// text-free type, untrusted text that the subagent has read cannot reach its supervisor.
+/// A type whose values cannot carry text. Numbers, `bool`, times and ids are text-free. Options, boxes, arrays, tuples
+/// of two or three values, enums and structs are text-free if they contain only text-free values. If the typed answer
+/// of a subagent has a text-free type, untrusted text that the subagent has read cannot reach its supervisor.
 ///
 /// Derive the trait with `#[derive(TextFree)]`, which checks that each field is text-free. To accept a field of a type
 /// from another crate, such as a date, mark the field with `#[text_free(assume)]`. Example of two text-free types:

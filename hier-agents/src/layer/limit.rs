@@ -27,8 +27,8 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   limits each call separately. If the agent is a node of a custom graph, its counts start at 0 each time the node
 ///   runs.
 /// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
-///   calls, and calls of built-in tools and of subagents do not count. If this layer precedes a
-///   [`Retry`](hier_core::graph::Retry) in the list, a request with its retries counts once.
+///   calls, and calls of built-in tools and of subagents do not count. Failed requests do not count either, so a
+///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once.
 /// * **Parallel tool calls.** The layer decides about the calls of one reply before their results are known. It adds all
 ///   calls that precede a call in the reply, except subagent calls, and can therefore reject a call too early.
 /// * **Precision.** The usage of a request is known only after the reply. The last request can therefore exceed

@@ -202,8 +202,9 @@ impl Budget {
     /// the length of each reply to these tokens. The cost of a request is known only after the reply, so the last
     /// request can exceed the limit. A negative amount or NaN counts as 0: agents make no model requests.
     ///
-    /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices). Otherwise the request fails
-    /// with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
+    /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices), unless it
+    /// [reports its costs](crate::ChatModel::reports_cost). Otherwise the request fails with
+    /// [`UnknownPrice`](crate::UnknownPrice) before it is sent.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = BudgetAccount::limited(Usd::from_dollars(usd).picodollars());

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The counts of layers, such as calls and tokens. Each layer has a key for each resource that it counts. A count is
 /// stored together with the result of the call that the layer has counted.
 ///
-/// A channel of this type adds up its writes. The counts start at 0 with each new input. When a subagent ends, its
-/// supervisor receives the subagent's counts.
+/// The channel `layer_counts` has this type, and adds up its writes. The counts start at 0 with each new input. When a
+/// subagent ends, its supervisor receives the subagent's counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerCounts(OrdMap<Arc<str>, u64>);

@@ -11,9 +11,9 @@ use hier_checkpoint::message::Places;
 
 /// A TODO list: items in the order in which they were added, each open or done. Clones are cheap.
 ///
-/// A channel of this type merges writes by item. If the list already contains an item of a write, the write replaces
-/// the status of the item. The channel adds new items at the end. The JSON form is an object with the items as keys.
-/// The value is `true` for an item that is done.
+/// The channel `todo_list` has this type, and merges writes by item. If the list already contains an item of a write,
+/// the write replaces the status of the item. The channel adds new items at the end. The JSON form is an object with
+/// the items as keys. The value is `true` for an item that is done.
 ///
 /// ```
 /// use hier_agents::TodoList;
@@ -159,7 +159,8 @@ impl<'de> Visitor<'de> for TodoListVisitor {
 
 /// The TODO lists of several agents, by name. Clones are cheap.
 ///
-/// A channel of this type merges writes by agent and item. If an item is done, later writes cannot open it again.
+/// The channel `todo_lists` has this type, and merges writes by agent and item. If an item is done, later writes cannot
+/// open it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoLists(OrdMap<Arc<str>, TodoList>);

@@ -69,7 +69,8 @@ use hier_core::Run;
 /// # }
 /// ```
 ///
-/// * The agent lists the tools before each model request. A remote toolset should therefore cache its list.
+/// * The agent lists the tools before each model request, and before each call of a tool of a toolset. A remote toolset
+///   should therefore cache its list.
 /// * If two tools or subagents of an agent have the same name, the run fails with an error that names both. Use
 ///   [`prefixed`](Self::prefixed) to avoid this.
 /// * If the [`parameters`](ToolSpec::parameters) of a tool have changed since the model received them, the agent does
