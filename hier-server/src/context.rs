@@ -12,8 +12,9 @@ use crate::reserved::USER;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The `context` of the request. Without a `context`, this is the `config.configurable` of the request. If the
-    /// request has neither, this is the context of the assistant.
+    /// The `context` of the request. Without a `context`, this is [`configurable`](Self::configurable) if the request
+    /// has a `config` or the assistant has no context. In all other cases, and if `configurable` is empty, this is the
+    /// context of the assistant, or null if the assistant has none.
     pub context: Value,
     /// The fields of the assistant's `config.configurable` and of the request's `config.configurable`. If both have a
     /// field, the value of the request takes precedence. Does not contain the user.

@@ -197,9 +197,10 @@ impl Server {
         self
     }
 
-    /// Sets the maximum number of requests per second for each user, or for each address if the server does not
-    /// authenticate users. Further requests receive status 429. Defaults to 1,000. Requests from this machine without a
-    /// user are limited only if you call this method.
+    /// Sets the maximum number of requests per second for each user. Requests without a user, such as those for public
+    /// pages, are counted for each address, and so are requests with invalid credentials. Further requests receive
+    /// status 429. Defaults to 1,000. Requests from this machine without a user are limited only if you call this
+    /// method.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
         (self.limits.rate, self.limits.rate_is_set) = (each_second.max(1), true);
         self
@@ -228,7 +229,8 @@ impl Server {
     /// # let _ = server;
     /// ```
     ///
-    /// [`start`](Self::start) panics if the server already has a route with one of the paths.
+    /// Panics if an earlier call has added a route with the same path and method. [`start`](Self::start) panics if the
+    /// server itself has a route with one of the paths and methods.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = Some(self.routes.take().unwrap_or_default().merge(routes));
         self
@@ -253,7 +255,8 @@ impl Server {
     }
 
     /// Limits the supersteps of a run in this process, even if the request has a higher `recursion_limit`. A run that
-    /// needs more supersteps fails. By default, only the request's limit counts.
+    /// needs more supersteps fails. By default, only the request's limit counts, or
+    /// [`DEFAULT_RECURSION_LIMIT`](hier_core::DEFAULT_RECURSION_LIMIT) if the request has none.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.work.max_steps = steps;
         self
@@ -279,8 +282,8 @@ impl Server {
         self
     }
 
-    /// Serves only the studio, to inspect a database without the program that wrote it. The studio can then read, copy
-    /// and prune threads, but not run them. Drops the graphs that were added, because the studio needs none.
+    /// Serves only the studio, to inspect a database without the program that wrote it. The studio can then read, copy,
+    /// prune and delete threads, but not run them. Drops the graphs that were added, because the studio needs none.
     pub fn only_studio(mut self) -> Self {
         self.studio = StudioMode::Only;
         self.works = false;

@@ -170,7 +170,8 @@ impl Worker {
     }
 
     /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. A run that needs
-    /// more supersteps fails. By default, only the request's limit counts. 0 counts as 1.
+    /// more supersteps fails. By default, only the request's limit counts, or
+    /// [`DEFAULT_RECURSION_LIMIT`](hier_core::DEFAULT_RECURSION_LIMIT) if the request has none. 0 counts as 1.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.0.max_steps = steps.max(1);
         self

@@ -25,7 +25,7 @@ impl Key {
 
     /// Creates a key from 64 hexadecimal digits, such as those of an environment variable.
     ///
-    /// Fails with [`SaverError::Invalid`] for any other text.
+    /// Ignores whitespace around the digits. Fails with [`SaverError::Invalid`] for any other text.
     pub fn from_hex(digits: &str) -> Result<Self, SaverError> {
         let mut bytes = [0; 32];
         let digits = digits.trim().as_bytes();

@@ -99,8 +99,8 @@ pub struct Prune {
     pub older_than: Option<Duration>,
 }
 
-/// The checkpoints that a prune keeps. If the graph is not finished and its runs have ids (`Config::run_id`), the prune
-/// also keeps the newest checkpoints before the latest run, unless it deletes all, because a rollback returns to them.
+/// The checkpoints that a prune keeps, with those of subgraphs that they need. If the graph is not finished and its
+/// runs have ids (`Config::run_id`), all but `Delete` also keep the newest ones before the latest run for a rollback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Keeps the latest checkpoint of each thread and namespace.

@@ -82,7 +82,7 @@ impl ChatResponse {
 /// The parts of a stream add up to the text and the reasoning of the complete reply, and to the arguments of each tool
 /// call as JSON. There are two exceptions:
 ///
-/// * The complete reply does not contain a call that was cut off or has invalid JSON as arguments.
+/// * If a call was cut off or its arguments are invalid JSON, its arguments in the complete reply are a string.
 /// * If a request fails after a part of the reasoning, the client of the model may send the request again. The stream
 ///   then contains the reasoning of both attempts. The complete reply contains only the reasoning of the last attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -100,7 +100,7 @@ pub enum Body {
 pub struct ToolCall {
     /// The name of the tool.
     pub name: String,
-    /// The arguments, a JSON object.
+    /// The arguments: a JSON object, or a string if the model's reply was cut off or its arguments are not JSON.
     pub args: Value,
     /// The id of the call. The message with the result contains the same id.
     pub id: String,

@@ -115,8 +115,9 @@ pub enum Action {
     Delete,
     /// Lists or counts resources.
     Search,
-    /// Starts, cancels or deletes a run of a thread, answers a question, or sends a signal. A user who sends a request
-    /// with the parameter `cancel_on_disconnect` also needs this right.
+    /// Starts, cancels or deletes a run of a thread, answers a question, or sends a signal. A user also needs this
+    /// right for [`Resource::Threads`] to create a cron, and to send a request with the parameter
+    /// `cancel_on_disconnect`.
     CreateRun,
 }
 

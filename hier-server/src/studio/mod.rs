@@ -1,8 +1,8 @@
 //! The studio: pages that show graphs, threads and runs, and the routes that only these pages use.
 //!
 //! The pages contain no data and need no authentication. The routes below `/studio/api` need authentication like other
-//! routes. They read, copy and prune threads, and work without graphs, so the pages can show a database without its
-//! program. To start runs, answer questions and edit states, the pages use the same routes as other clients.
+//! routes. They read, copy, prune and delete threads, and work without graphs, so the pages can show a database without
+//! its program. To start runs, answer questions and edit states, the pages use the same routes as other clients.
 
 mod change;
 mod checkpoints;
