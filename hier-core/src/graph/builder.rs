@@ -146,8 +146,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
 
     /// Turns off checks that LangGraph does not make. The graph then accepts:
     ///
-    /// * unreachable nodes, nodes without edges, joins whose sources never all run, and duplicate edges;
-    /// * commands with targets that [`goto`](Self::goto) does not declare;
+    /// * unreachable nodes, paths that never end, joins that never fire, duplicate edges, and equal arms of a route;
+    /// * sends to a subgraph that keeps its state, and any target in commands of nodes without a [`goto`](Self::goto);
     /// * answers to a thread without open questions. Such an answer leaves a finished thread unchanged, and starts an
     ///   unknown thread with an empty input.
     pub fn lenient(mut self) -> Self {

@@ -218,7 +218,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum number of tools. If the server has more tools, listing them fails. Defaults to 1,000.
+    /// Sets the maximum number of the server's tools. It also limits the resources and the prompts. If the server has
+    /// more of a kind, listing them fails. Defaults to 1,000.
     pub fn max_tools(mut self, tools: usize) -> Self {
         self.options.max_tools = tools;
         self

@@ -59,8 +59,9 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or if its tables belong to a newer version
-    /// of hier.
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or if a newer version of hier has created a
+    /// saver's tables in it. If the tables of the store are missing or belong to another version, its calls fail with
+    /// this error.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }

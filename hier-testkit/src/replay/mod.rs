@@ -134,9 +134,9 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver fails. Without [`threads`](Self::threads), also fails if the saver has no
-    /// [`ThreadAdmin`](hier_core::checkpoint::ThreadAdmin). If the graph cannot read a thread, or if a run fails, the
-    /// report contains the error.
+    /// Fails if the saver fails, or if it has no [`ThreadAdmin`](hier_core::checkpoint::ThreadAdmin), with which the
+    /// replay lists and copies threads. If the graph cannot read a thread, or if a run fails, the report contains the
+    /// error.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
         for thread in self.selected_threads().await? {
