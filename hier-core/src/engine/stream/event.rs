@@ -40,7 +40,7 @@ pub enum Event<S: Values> {
     Values(Arc<S>),
     /// The update that a node returned.
     Updates(NodeUpdate<S>),
-    /// Open questions of a task, because of which the run will stop. Empty if the run stops at a breakpoint.
+    /// The open questions of a task, for which the run will stop. The list is empty if the run stops at a breakpoint.
     Interrupted(Vec<Question>),
     /// A value that a node sent with [`Run::emit`](crate::Run::emit).
     Custom {
