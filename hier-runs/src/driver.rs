@@ -61,9 +61,12 @@ impl dyn RunStore + '_ {
     ///
     /// After an error other than [`RunsError::Saver`], nothing has changed:
     ///
+    /// * [`RunsError::NoThread`]: the thread does not exist and the run does not create it, or the thread does not meet
+    ///   [`NewRun::on`].
     /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has an earlier run that has not ended.
     /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
     ///   can therefore safely repeat the call.
+    /// * [`RunsError::Answered`]: a run that has not ended answers a question that this run answers, too.
     /// * [`RunsError::Stale`]: the stored document has another revision than [`NewRun::document`].
     /// * [`RunsError::Saver`]: the run may have been added, because the answer of the database may have been lost.
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {

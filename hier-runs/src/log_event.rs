@@ -35,11 +35,11 @@ pub enum LogEvent {
         /// True if the run was deleted with its checkpoints.
         rollback: bool,
     },
-    /// The state after a superstep that has written a channel or run a subgraph.
+    /// The state: when a run continues, and after each input or superstep that has written a channel or run a subgraph.
     Values(Value),
     /// The writes of a node that has ended.
     Updates(LoggedUpdate),
-    /// The open questions. The run stops because of them.
+    /// The open questions of a task, for which the run will stop. The list is empty if the run stops at a breakpoint.
     Interrupted(Vec<LoggedQuestion>),
     /// A value that a node emitted.
     Custom {
@@ -82,7 +82,7 @@ pub struct LoggedUpdate {
     pub node: String,
     /// The writes by channel. Null if there are none.
     pub writes: Value,
-    /// True if the writes come from the node's `cache`.
+    /// True if the node did not run: the writes come from the node's `cache`, or an earlier run has stored them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }

@@ -29,7 +29,8 @@ pub struct ThreadRow {
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of the last run. `None` if the last run did not fail.
+    /// The failure of the last run, or the reason why it was cancelled (`UserInterrupt`, `UserRollback`). `None` if the
+    /// last run succeeded.
     pub error: Option<Failure>,
     /// The time of creation.
     pub created: SystemTime,
@@ -176,7 +177,7 @@ pub struct ThreadIndex {
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of the run. `None` if the run did not fail.
+    /// The failure of the run, or the reason why it was cancelled. `None` if the run succeeded.
     pub error: Option<Failure>,
     /// The metadata to add to the thread.
     pub metadata: Map<String, Value>,
