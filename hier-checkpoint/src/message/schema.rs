@@ -26,9 +26,9 @@ impl JsonSchema for Message {
                         } } },
                     ],
                 },
-                "id": { "description": "One that is known replaces the message with it.", "type": "string" },
+                "id": { "description": "A message replaces an earlier message with the same id.", "type": "string" },
                 "calls": {
-                    "description": "The tools that an assistant calls.",
+                    "description": "The tool calls of an assistant.",
                     "type": "array",
                     "items": { "type": "object", "required": ["name", "args", "id"], "properties": {
                         "name": { "type": "string" },
@@ -36,8 +36,8 @@ impl JsonSchema for Message {
                         "id": { "type": "string" },
                     } },
                 },
-                "tool_call_id": { "description": "Which call the result of a tool is of.", "type": "string" },
-                "name": { "description": "The tool whose result it is.", "type": "string" },
+                "tool_call_id": { "description": "The id of the call that this message answers.", "type": "string" },
+                "name": { "description": "The name of the tool.", "type": "string" },
                 "status": { "enum": ["success", "error"] },
             },
         })
