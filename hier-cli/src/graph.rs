@@ -28,7 +28,7 @@ pub struct GraphArgs {
     /// Name of an example that declares the graphs. Replaces `--bin`.
     #[arg(long, value_name = "NAME", conflicts_with = "bin")]
     pub example: Option<String>,
-    /// Name of the package that contains the program. Defaults to the packages of the current folder.
+    /// Name of the package that contains the program. Defaults to the packages that cargo selects for the manifest.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
     /// Manifest of the package or workspace. Defaults to `Cargo.toml` in the current folder or a folder above it.
