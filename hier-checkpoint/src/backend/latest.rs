@@ -2,9 +2,10 @@
 //! the saver need not look up the values.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::checkpoint::{ChannelBlob, Checkpoint, builds_only_on};
+use crate::sync::{Mutex, MutexGuard, lock};
 use uuid::Uuid;
 
 /// Maximum number of remembered checkpoints. If two threads share a place, only the later checkpoint is remembered.
@@ -41,7 +42,7 @@ impl Latest {
         let mut hasher = DefaultHasher::new();
         (thread, namespace).hash(&mut hasher);
         let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default();
-        self.0[place].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0[place])
     }
 
     /// Returns the latest checkpoint of this thread and namespace. Returns `None` if this process knows no such

@@ -257,18 +257,6 @@ impl PieceRow {
         let Self { namespace, channel, version, base, .. } = self;
         StorageKey::ChannelBlob { thread, namespace, channel, version: *version, base: *base }
     }
-
-    pub fn seal(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
-        let value = std::mem::take(&mut self.value);
-        self.value = vault.seal(self.place(thread), value)?;
-        Ok(self)
-    }
-
-    pub fn open(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
-        let value = std::mem::take(&mut self.value);
-        self.value = vault.open(self.place(thread), value)?;
-        Ok(self)
-    }
 }
 
 impl WriteRow {
@@ -276,19 +264,26 @@ impl WriteRow {
         let Self { namespace, checkpoint, task, slot, path, channel, .. } = self;
         StorageKey::Write { thread, namespace, checkpoint: *checkpoint, task: *task, slot: *slot, path, channel }
     }
-
-    pub fn seal(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
-        let value = std::mem::take(&mut self.value);
-        self.value = vault.seal(self.place(thread), value)?;
-        Ok(self)
-    }
-
-    pub fn open(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
-        let value = std::mem::take(&mut self.value);
-        self.value = vault.open(self.place(thread), value)?;
-        Ok(self)
-    }
 }
+
+/// Implements the methods that seal and open the value of a row.
+macro_rules! sealed_value {
+    ($($row:ty)*) => {$(impl $row {
+        pub fn seal(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
+            let value = std::mem::take(&mut self.value);
+            self.value = vault.seal(self.place(thread), value)?;
+            Ok(self)
+        }
+
+        pub fn open(mut self, vault: &ValueCodec, thread: &str) -> Result<Self, SaverError> {
+            let value = std::mem::take(&mut self.value);
+            self.value = vault.open(self.place(thread), value)?;
+            Ok(self)
+        }
+    })*};
+}
+
+sealed_value! { PieceRow WriteRow }
 
 /// Groups the decoded writes of one checkpoint by task. Sorts them by path, then by task and then by slot.
 pub fn by_task(mut rows: Vec<WriteRow>) -> Vec<TaskWrites> {

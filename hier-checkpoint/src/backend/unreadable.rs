@@ -2,10 +2,10 @@
 //! thread or row is logged at most once a minute.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::SaverError;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Time for which an unreadable row is skipped without another log message.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -69,7 +69,7 @@ impl Unreadable {
 }
 
 fn latest(since: &Mutex<Since>) -> MutexGuard<'_, Since> {
-    let mut since = since.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut since = lock(since);
     since.retain(|_, since| since.elapsed() < AGAIN);
     since
 }

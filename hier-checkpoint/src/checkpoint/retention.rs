@@ -1,7 +1,7 @@
 //! Deletion of checkpoints. Savers share it, so that they all delete the same rows.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio_util::task::AbortOnDropHandle;
@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::query::{Prune, Strategy};
 use super::record::Checkpoint;
 use super::{Checkpointer, SaverError, background};
+use crate::sync::{Mutex, lock};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
@@ -192,7 +193,7 @@ impl PrunePlan {
     /// checkpoints of the thread, newest first.
     pub fn deletion<'a>(&self, thread: &str, newest_first: impl IntoIterator<Item = Placed<'a>>) -> Deletion {
         let all: Vec<_> = newest_first.into_iter().collect();
-        let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut emptied = lock(&self.emptied);
         let stays =
             |outer: &str| !emptied.contains(outer) && self.threads.binary_search_by(|name| (**name).cmp(outer)).is_ok();
         let mut prune = self.prune.clone();

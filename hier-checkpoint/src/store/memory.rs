@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::plan::{Finder, Plan, Put, Read, Write, list_namespaces};
 use super::{Item, Op, OpResult, Store, StoreError, StoreOptions};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// A store that keeps items in memory. They are lost when the process ends. Clones share the items.
 ///
@@ -52,9 +53,8 @@ impl MemoryStore {
         Self(Arc::new(Inner { options, spaces: Mutex::default() }))
     }
 
-    /// Ignores poisoning: no panic here leaves the store half changed.
     fn spaces(&self) -> MutexGuard<'_, Spaces> {
-        self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.spaces)
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::thread::StoredThread;
-use super::{MemorySaver, Shard, lock};
+use super::{MemorySaver, Shard};
 use crate::checkpoint::background;
+use crate::sync::lock;
 
 impl MemorySaver {
     pub(super) fn insert(&self, name: &str, thread: StoredThread) {

@@ -6,8 +6,8 @@ mod thread;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use super::{
     DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, PrunePlan,
     Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, background, codec,
 };
+use crate::sync::{Mutex, MutexGuard, lock};
 use inbox::MemoryInboxes;
 use names::NameHash;
 use thread::StoredThread;
@@ -389,9 +390,4 @@ impl CheckpointCache for MemorySaver {
     fn conversations(&self) -> Option<&Conversations> {
         Some(&self.0.conversations)
     }
-}
-
-/// Ignores poisoning: no panic here leaves a thread half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
