@@ -42,5 +42,5 @@ pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;
 pub(crate) use thread::detached::{Detached, detached_threads};
 pub(crate) use thread::erased::{addressed, update_at};
-pub(crate) use thread::revise::{check_updates, revise};
+pub(crate) use thread::revise::update_thread;
 pub(crate) use thread::snapshot::{history, snapshot};

@@ -11,7 +11,7 @@ use super::edge_end::{EdgeEnd, source};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
-use crate::question::{QuestionFacts, QuestionType};
+use crate::question::QuestionType;
 use crate::state::Values;
 
 /// Converts an edge when the names of all nodes are known.
@@ -184,17 +184,11 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             return Err(BuildError { graph: self.name, mistakes: self.mistakes });
         }
         let parts = Parts {
-            spec: SpecRef::Owned(Arc::new(spec)),
-            nodes: self.code,
             routes,
-            hooks: Hooks::default(),
-            is_agent: false,
-            is_part: false,
             lenient: self.lenient,
             inbox: self.inbox,
-            trust: hier_spec::trust::GraphTrust::NONE,
-            questions: QuestionFacts::Unknown,
             asked: self.asked,
+            ..Parts::made(SpecRef::Owned(Arc::new(spec)), self.code, Hooks::default())
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

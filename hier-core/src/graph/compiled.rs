@@ -305,7 +305,7 @@ where
         let Self { inner, attached, types } = self;
         let mut renamed = inner.renamed.clone();
         renamed.push((old.into(), new.into()));
-        Self { inner: Arc::new(Program { renamed, ..inner.copy() }), attached, types }
+        Self { inner: Arc::new(Program { renamed, ..Program::clone(&inner) }), attached, types }
     }
 
     /// Returns a request that runs the graph until the run finishes, asks a question, or is stopped. Await the request

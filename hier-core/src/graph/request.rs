@@ -157,6 +157,16 @@ impl<K, X: RequestContext> GraphRequest<K, X> {
     }
 }
 
+/// Writes options of a request that [`Config`] has under the same names.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        $(#[$doc])*
+        pub fn $name(self, $($argument: $type),*) -> Self {
+            self.set(|config| config.$name($($argument),*))
+        }
+    )*};
+}
+
 impl<K, X> GraphRequest<K, X> {
     fn set(mut self, change: impl FnOnce(Config) -> Config) -> Self {
         self.config = Some(change(self.config.unwrap_or_default()));
@@ -173,79 +183,37 @@ impl<K, X> GraphRequest<K, X> {
         self
     }
 
-    /// Sets the id of the thread on which the run is stored. See [`Config::thread`].
-    pub fn thread(self, id: impl Into<String>) -> Self {
-        self.set(|config| config.thread(id))
-    }
-
-    /// Limits the number of supersteps. See [`Config::recursion_limit`].
-    pub fn recursion_limit(self, limit: usize) -> Self {
-        self.set(|config| config.recursion_limit(limit))
-    }
-
-    /// Limits the number of tasks that run concurrently in a superstep. See [`Config::max_concurrency`].
-    pub fn max_concurrency(self, tasks: usize) -> Self {
-        self.set(|config| config.max_concurrency(tasks))
-    }
-
-    /// Sets a token that cancels the run. See [`Config::cancel`].
-    pub fn cancel(self, token: CancellationToken) -> Self {
-        self.set(|config| config.cancel(token))
-    }
-
-    /// Sets a handle with which the program can stop the run between two supersteps. See [`Config::control`].
-    pub fn control(self, control: RunControl) -> Self {
-        self.set(|config| config.control(control))
-    }
-
-    /// Selects the checkpoint from which the run continues, instead of the latest one. See [`Config::checkpoint`].
-    pub fn checkpoint(self, id: Uuid) -> Self {
-        self.set(|config| config.checkpoint(id))
-    }
-
-    /// Selects a subgraph by its namespace. See [`Config::namespace`].
-    pub fn namespace(self, namespace: impl Into<String>) -> Self {
-        self.set(|config| config.namespace(namespace))
-    }
-
-    /// Sets when checkpoints are stored. See [`Config::durability`].
-    pub fn durability(self, durability: Durability) -> Self {
-        self.set(|config| config.durability(durability))
-    }
-
-    /// Sets the longest sleep for which the run keeps running. See [`Config::sleep_in_place`].
-    pub fn sleep_in_place(self, at_most: Duration) -> Self {
-        self.set(|config| config.sleep_in_place(at_most))
-    }
-
-    /// Sets the time that the run uses as the current time, for tests. See [`Config::at`].
-    pub fn at(self, now: SystemTime) -> Self {
-        self.set(|config| config.at(now))
-    }
-
-    /// Sets what happens if another run holds the thread. See [`Config::when_running`].
-    pub fn when_running(self, when: WhenRunning) -> Self {
-        self.set(|config| config.when_running(when))
-    }
-
-    /// Sets the name of this run for error messages. See [`Config::holder`].
-    pub fn holder(self, holder: impl Into<String>) -> Self {
-        self.set(|config| config.holder(holder))
-    }
-
-    /// Sets the time for which savers keep the thread after its last run. See [`Config::time_to_live`].
-    pub fn time_to_live(self, time: Duration) -> Self {
-        self.set(|config| config.time_to_live(time))
-    }
-
-    /// Adds an entry to the metadata of each checkpoint of the run. See [`Config::metadata`].
-    pub fn metadata(self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.set(|config| config.metadata(key, value))
-    }
-
-    /// Sets the id of the run. See [`Config::run_id`].
-    pub fn run_id(self, id: impl Into<String>) -> Self {
-        self.set(|config| config.run_id(id))
+    options! {
+        /// Sets the id of the thread on which the run is stored. See [`Config::thread`].
+        thread(id: impl Into<String>);
+        /// Limits the number of supersteps. See [`Config::recursion_limit`].
+        recursion_limit(limit: usize);
+        /// Limits the number of tasks that run concurrently in a superstep. See [`Config::max_concurrency`].
+        max_concurrency(tasks: usize);
+        /// Sets a token that cancels the run. See [`Config::cancel`].
+        cancel(token: CancellationToken);
+        /// Sets a handle with which the program can stop the run between two supersteps. See [`Config::control`].
+        control(control: RunControl);
+        /// Selects the checkpoint from which the run continues, instead of the latest one. See [`Config::checkpoint`].
+        checkpoint(id: Uuid);
+        /// Selects a subgraph by its namespace. See [`Config::namespace`].
+        namespace(namespace: impl Into<String>);
+        /// Sets when checkpoints are stored. See [`Config::durability`].
+        durability(durability: Durability);
+        /// Sets the longest sleep for which the run keeps running. See [`Config::sleep_in_place`].
+        sleep_in_place(at_most: Duration);
+        /// Sets the time that the run uses as the current time, for tests. See [`Config::at`].
+        at(now: SystemTime);
+        /// Sets what happens if another run holds the thread. See [`Config::when_running`].
+        when_running(when: WhenRunning);
+        /// Sets the name of this run for error messages. See [`Config::holder`].
+        holder(holder: impl Into<String>);
+        /// Sets the time for which savers keep the thread after its last run. See [`Config::time_to_live`].
+        time_to_live(time: Duration);
+        /// Adds an entry to the metadata of each checkpoint of the run. See [`Config::metadata`].
+        metadata(key: impl Into<String>, value: impl Into<Value>);
+        /// Sets the id of the run. See [`Config::run_id`].
+        run_id(id: impl Into<String>);
     }
 
     /// Sets breakpoints before these nodes. See [`Config::interrupt_before`].

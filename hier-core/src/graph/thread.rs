@@ -1,5 +1,5 @@
 use super::CompiledGraph;
-use crate::checkpoint::{ListQuery, WhenRunning};
+use crate::checkpoint::ListQuery;
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, SecretChannel};
@@ -102,10 +102,6 @@ where
         let supersteps: Vec<Vec<_>> = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
         let saver = self.saver("update threads")?;
         SecretChannel::check(self.inner.secret_channels(), saver)?;
-        engine::check_updates(&self.inner, saver, &config, &supersteps).await?;
-        let committer = engine::claim(saver, &config, WhenRunning::Reject, self.inner.plan.graph()).await?;
-        let revised = engine::revise(&self.inner, &committer, &config, supersteps).await;
-        committer.release().await;
-        revised
+        engine::update_thread(&self.inner, saver, &config, supersteps).await
     }
 }

@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use crate::checkpoint::{PendingWrite, SaverError, TaskWrites, slot};
+use crate::checkpoint::{PendingWrite, TaskWrites, slot};
 use crate::engine::attempt::stored;
 use crate::engine::attempt::stored::FailureRecord;
 use crate::engine::log::task_log::{NamespacedWrites, TaskLog};
-use crate::engine::program::{Run, Task, TaskAnswer, TaskOutcome, TaskResume};
+use crate::engine::program::{Run, Task, TaskAnswer, TaskOutcome, TaskResume, unsaved};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Question;
 use crate::state::Values;
@@ -113,8 +113,4 @@ fn asks(questions: &[Question]) -> Result<PendingWrite, NodeError> {
 
 pub(in crate::engine) fn failed(failed: &FailureRecord) -> Result<PendingWrite, NodeError> {
     stored::entry(slot::ERROR, stored::ERROR, failed)
-}
-
-pub(in crate::engine) fn unsaved(error: SaverError) -> NodeError {
-    NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }

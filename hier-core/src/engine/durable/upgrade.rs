@@ -7,7 +7,7 @@ use crate::engine::attempt::stored::{RoutingRecord, WriteRule};
 use crate::engine::durable::delta::{load_chain, put_together};
 use crate::engine::durable::names::{RETURNED, START};
 use crate::engine::durable::thread_reader::ThreadReader;
-use crate::engine::program::{Child, Destinations, SendArg};
+use crate::engine::program::{Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
@@ -230,7 +230,7 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
     ) -> Result<(usize, SendArg), CodecError> {
         let node = self.reader.graph.node(&send.node)?;
         let version = self.version(version);
-        if version != S::VERSION && self.reader.graph.child(node).is_some_and(Child::takes_state) {
+        if version != S::VERSION && self.reader.graph.child(node).is_some_and(|child| child.takes_state()) {
             return Err(CodecError::new(format!(
                 "a state of version {version} was sent to the graph `{}`, but this program has version {}: {FINISH}",
                 send.node,

@@ -33,6 +33,13 @@ struct CacheEntries<S: Values> {
     crowd: usize,
 }
 
+/// The copy of a graph has other code or other names, so its cache starts empty.
+impl<S: Values> Clone for NodeCache<S> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 impl<S: Values> Default for NodeCache<S> {
     fn default() -> Self {
         Self(Mutex::new(CacheEntries { kept: HashMap::new(), crowd: 0 }))

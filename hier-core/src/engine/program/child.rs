@@ -1,3 +1,4 @@
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
@@ -56,34 +57,18 @@ impl<S: Values, C> std::fmt::Debug for Child<S, C> {
     }
 }
 
+impl<S: Values, C> Deref for Child<S, C> {
+    type Target = dyn Subgraph<S, C>;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
 impl<S: Values, C> Child<S, C> {
     #[doc(hidden)]
     pub fn new(child: impl Subgraph<S, C> + 'static) -> Self {
         Self(Arc::new(child))
-    }
-
-    pub(crate) fn asks_model(&self) -> bool {
-        self.0.asks_model()
-    }
-
-    pub(crate) fn erased(&self) -> &dyn ErasedGraph {
-        self.0.erased()
-    }
-
-    pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
-        self.0.prepare()
-    }
-
-    pub(crate) fn takes_state(&self) -> bool {
-        self.0.takes_state()
-    }
-
-    pub(crate) fn policy(&self) -> Vec<(&'static str, String)> {
-        self.0.policy()
-    }
-
-    pub(crate) fn pack(&self, arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
-        self.0.pack(arg)
     }
 
     /// Runs the subgraph as the work of this task.

@@ -68,32 +68,17 @@ pub struct Program<S: Values, C> {
     pub(crate) asked: Vec<QuestionType>,
 }
 
-impl<S: Values, C> Program<S, C> {
-    /// Copies the graph, with an empty cache.
-    pub(crate) fn copy(&self) -> Self {
-        Self {
-            spec: self.spec.clone(),
-            plan: self.plan.clone(),
-            nodes: self.nodes.clone(),
-            routes: self.routes.clone(),
-            hooks: self.hooks.clone(),
-            channels: self.channels.clone(),
-            initial: self.initial.clone(),
-            cache: NodeCache::default(),
-            renamed: self.renamed.clone(),
-            is_agent: self.is_agent,
-            is_part: self.is_part,
-            lenient: self.lenient,
-            inbox: self.inbox,
-            trust: self.trust,
-            questions: self.questions,
-            asked: self.asked.clone(),
-        }
+clone_fields! {
+    [S: Values, C] Program<S, C> {
+        spec, plan, nodes, routes, hooks, channels, initial, cache, renamed, is_agent, is_part, lenient, inbox, trust,
+        questions, asked,
     }
+}
 
+impl<S: Values, C> Program<S, C> {
     /// Returns the code that prepares each input of this graph. Defaults to that of the first part that has such code.
     pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
-        let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
+        let parts = || self.children().find_map(|child| child.prepare());
         let prepare = self.hooks.prepare.clone().or_else(parts);
         let (Some(mark), Some(prepare)) = (&self.hooks.mark_input, &prepare) else {
             return self.hooks.mark_input.clone().or(prepare);
@@ -105,7 +90,7 @@ impl<S: Values, C> Program<S, C> {
     /// Returns true if the graph or one of its subgraphs calls a model.
     #[doc(hidden)]
     pub fn asks_model(&self) -> bool {
-        self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+        self.is_agent || self.children().any(|child| child.asks_model())
     }
 
     pub(crate) fn hides(&self, channel: &str) -> bool {
@@ -116,15 +101,13 @@ impl<S: Values, C> Program<S, C> {
     pub(crate) fn secret_channels(&self) -> Vec<SecretChannel> {
         let (graph, own) = (self.plan.graph(), self.channels.iter().filter(|channel| channel.secret));
         let own = own.map(|channel| SecretChannel { graph: graph.to_owned(), channel: channel.name.to_string() });
-        let children = self.nodes.iter().filter_map(|node| node.child.as_ref());
-        own.chain(children.flat_map(|child| child.erased().secret_channels())).collect()
+        own.chain(self.children().flat_map(|child| child.erased().secret_channels())).collect()
     }
 
     /// Returns the questions that this graph and the graphs in it declare, each once.
     pub(crate) fn question_types(&self) -> Vec<QuestionType> {
         let mut found = self.questions.types();
-        let children = self.nodes.iter().filter_map(|node| node.child.as_ref());
-        let below = children.flat_map(|child| child.erased().question_types());
+        let below = self.children().flat_map(|child| child.erased().question_types());
         for question in self.asked.iter().copied().chain(below) {
             if !found.iter().any(|known| known.is_same(&question)) {
                 found.push(question);
@@ -251,6 +234,10 @@ impl<S: Values, C> Program<S, C> {
             state.load(channel, &value).map_err(unfit)?;
         }
         Ok(Some(state))
+    }
+
+    fn children(&self) -> impl Iterator<Item = &Child<S, C>> {
+        self.nodes.iter().filter_map(|node| node.child.as_ref())
     }
 
     pub(crate) fn child(&self, node: usize) -> Option<&Child<S, C>> {

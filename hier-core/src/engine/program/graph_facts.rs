@@ -3,8 +3,8 @@ use hier_spec::{ArmTarget, EdgeSpec, Goto, Source, Target};
 use schemars::SchemaGenerator;
 use serde_json::Value;
 
+use super::Program;
 use super::facts::{AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, JoinFacts, NodeFacts};
-use super::{Child, Program};
 use crate::question::QuestionType;
 use crate::state::Values;
 
@@ -47,7 +47,7 @@ impl<S: Values, C> Program<S, C> {
         let spec = &self.spec.nodes[node];
         let rank = self.plan.rank(node);
         let inner = self.child(rank).map(|child| InnerFacts {
-            graph: Child::erased(child).facts(generator),
+            graph: child.erased().facts(generator),
             checkpoints: self.nodes[rank].checkpoints,
             takes_state: child.takes_state(),
             is_sent: self.spec.edges.iter().any(|edge| sends_to(edge, node)),

@@ -92,31 +92,13 @@ impl<S: Values, C> Default for Hooks<S, C> {
     }
 }
 
-impl<S: Values, C> Clone for Hooks<S, C> {
-    fn clone(&self) -> Self {
-        Self {
-            layers: self.layers.clone(),
-            scope: self.scope.clone(),
-            prepare: self.prepare.clone(),
-            mark_input: self.mark_input.clone(),
-            on_entry: self.on_entry.clone(),
-            on_exit: self.on_exit.clone(),
-            detached: self.detached.clone(),
-        }
-    }
+clone_fields! {
+    [S: Values, C] Hooks<S, C> { layers, scope, prepare, mark_input, on_entry, on_exit, detached }
 }
 
 impl<S: Values, C> fmt::Debug for Hooks<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hooks")
-            .field("layers", &self.layers)
-            .field("scope", &self.scope.is_some())
-            .field("prepare", &self.prepare.is_some())
-            .field("mark_input", &self.mark_input.is_some())
-            .field("on_entry", &self.on_entry.is_some())
-            .field("on_exit", &self.on_exit.is_some())
-            .field("detached", &self.detached.is_some())
-            .finish()
+        f.debug_struct("Hooks").field("layers", &self.layers).finish_non_exhaustive()
     }
 }
 

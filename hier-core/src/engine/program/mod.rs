@@ -1,5 +1,16 @@
 //! Compiled graphs: the plan, the code of the nodes with their options, and a task with its view of the run.
 
+/// Implements `Clone` field by field. A derived `Clone` would require that the type parameters implement it, too.
+macro_rules! clone_fields {
+    ([$($generics:tt)*] $type:ty { $($field:ident),* $(,)? }) => {
+        impl<$($generics)*> Clone for $type {
+            fn clone(&self) -> Self {
+                Self { $($field: Clone::clone(&self.$field)),* }
+            }
+        }
+    };
+}
+
 mod abandon;
 mod answers;
 mod apart;
@@ -76,7 +87,7 @@ pub(crate) use plan::{AllowedTargets, Exit, Join, PULLED, Plan, TaskKey};
 pub use repeat::Repeat;
 pub(crate) use run::{CacheTaint, GraphContext, RunShared, random_node};
 pub(crate) use sends::{Outbox, SendArg, Sends};
-pub(crate) use step_home::StepHome;
+pub(crate) use step_home::{StepHome, unsaved};
 pub use step_log::hash;
 pub(crate) use step_log::{STEP, StepKey, StepLog, StepLogs};
 pub(crate) use task_resume::{TaskAnswer, TaskResume, UnaddressedAnswer};

@@ -41,21 +41,9 @@ pub struct NodeDef<S: Values, C = ()> {
     pub(crate) bare: bool,
 }
 
-impl<S: Values, C> Clone for NodeDef<S, C> {
-    fn clone(&self) -> Self {
-        Self {
-            body: self.body.clone(),
-            child: self.child.clone(),
-            retry: self.retry,
-            timeout: self.timeout,
-            idle_timeout: self.idle_timeout,
-            cache: self.cache,
-            cache_key: self.cache_key.clone(),
-            reads: self.reads,
-            on_error: self.on_error.clone(),
-            checkpoints: self.checkpoints,
-            bare: self.bare,
-        }
+clone_fields! {
+    [S: Values, C] NodeDef<S, C> {
+        body, child, retry, timeout, idle_timeout, cache, cache_key, reads, on_error, checkpoints, bare,
     }
 }
 

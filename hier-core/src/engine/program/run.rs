@@ -112,21 +112,8 @@ impl CacheTaint {
     }
 }
 
-impl<C> Clone for Run<C> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: self.shared.clone(),
-            key: self.key,
-            attempt: self.attempt,
-            remaining: self.remaining,
-            heartbeat: self.heartbeat.clone(),
-            base: self.base,
-            resume: self.resume.clone(),
-            taint: self.taint.clone(),
-            hook: self.hook.clone(),
-            is_handler: self.is_handler,
-        }
-    }
+clone_fields! {
+    [C] Run<C> { shared, key, attempt, remaining, heartbeat, base, resume, taint, hook, is_handler }
 }
 
 impl<C> fmt::Debug for Run<C> {

@@ -13,9 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::step_home::unsaved;
 use super::step_log::StepRecord;
-use super::{NeedsAwait, Run, StepHome, StepKey};
+use super::{NeedsAwait, Run, StepHome, StepKey, unsaved};
 use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;

@@ -149,6 +149,6 @@ impl StepHome {
     }
 }
 
-pub(super) fn unsaved(error: SaverError) -> NodeError {
+pub(crate) fn unsaved(error: SaverError) -> NodeError {
     NodeError::from_kind(NodeErrorKind::Saver(error), false)
 }

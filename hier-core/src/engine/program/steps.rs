@@ -97,9 +97,7 @@ impl<C> Run<C> {
         T: Serialize + DeserializeOwned,
         F: AsyncFnOnce(&A) -> Result<T, NodeError>,
     {
-        let Some(home) = self.home()? else { return work(arguments).await };
-        let key = home.begin_for(name, arguments)?;
-        self.once(&home, key, async { work(arguments).await }).await
+        self.step_of(name, arguments, async { work(arguments).await }).await
     }
 
     /// Runs a step like [`Self::step_for`], but takes a future instead of a function.

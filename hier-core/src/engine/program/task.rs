@@ -18,16 +18,8 @@ pub struct Task<S: Values, C = ()> {
     pub(crate) failure: Option<Box<Failure>>,
 }
 
-impl<S: Values, C> Clone for Task<S, C> {
-    fn clone(&self) -> Self {
-        Self {
-            graph: self.graph.clone(),
-            state: self.state.clone(),
-            run: self.run.clone(),
-            arg: self.arg.clone(),
-            failure: self.failure.clone(),
-        }
-    }
+clone_fields! {
+    [S: Values, C] Task<S, C> { graph, state, run, arg, failure }
 }
 
 impl<S: Values, C> fmt::Debug for Task<S, C> {

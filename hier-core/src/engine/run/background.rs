@@ -190,7 +190,7 @@ impl<T: Values, D> Program<T, D> {
     pub fn with_inbox(self: &Arc<Self>) -> Arc<Self> {
         let conversation = || self.channels.iter().position(|channel| channel.name == hier_spec::trust::CONVERSATION);
         match self.inbox.is_none().then(conversation).flatten() {
-            Some(inbox) => Arc::new(Self { inbox: Some(inbox), ..self.copy() }),
+            Some(inbox) => Arc::new(Self { inbox: Some(inbox), ..Self::clone(self) }),
             None => self.clone(),
         }
     }

@@ -4,18 +4,17 @@ use futures_core::future::BoxFuture;
 use serde_json::{Error as JsonError, Value};
 use uuid::Uuid;
 
-use crate::checkpoint::{ListQuery, WhenRunning};
+use crate::checkpoint::ListQuery;
 use crate::config::Config;
 use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph,
-    Program, SecretChannel, SnapshotTask, StateSnapshot,
+    Checkpoints, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph, Program,
+    SecretChannel, SnapshotTask, StateSnapshot,
 };
-use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
-use crate::engine::thread::revise::{check_updates, revise};
+use crate::engine::thread::revise::update_thread;
 use crate::engine::thread::snapshot;
 use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
@@ -141,7 +140,7 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
         };
         let name = self.plan.name(node).to_owned();
         let earlier = self.renamed.iter().filter(|(_, new)| *new == name).map(|(old, _)| old.clone()).collect();
-        Ok(InnerGraph { graph: Child::erased(child), checkpoints: self.nodes[node].checkpoints, earlier, name })
+        Ok(InnerGraph { graph: child.erased(), checkpoints: self.nodes[node].checkpoints, earlier, name })
     }
 
     fn secret_channels(&self) -> Vec<SecretChannel> {
@@ -189,11 +188,7 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
         Box::pin(async {
             let typed = |updates: &Vec<DynUpdates>| updates.iter().map(|update| decoded(self, update)).collect();
             let supersteps = supersteps.iter().map(typed).collect::<Result<Vec<Vec<_>>, _>>()?;
-            check_updates(self, saver, config, &supersteps).await?;
-            let committer = claim(saver, config, WhenRunning::Reject, self.plan.graph()).await?;
-            let revised = revise(self, &committer, config, supersteps).await;
-            committer.release().await;
-            revised
+            update_thread(self, saver, config, supersteps).await
         })
     }
 }

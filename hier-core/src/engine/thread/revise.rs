@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, Kept, Saved, SaverError, Source, WriteRecord, check_new_thread};
+use crate::checkpoint::{Checkpoint, Kept, Saved, SaverError, Source, WhenRunning, WriteRecord, check_new_thread};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
@@ -21,6 +21,7 @@ use crate::engine::log::committer::Committer;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{By, Command, GraphContext, Plan, Program, TaskKey, TaskOutcome};
+use crate::engine::run::lease::claim;
 use crate::engine::step::{Applied, Last, Position};
 use crate::engine::thread::snapshot;
 use crate::engine::thread::snapshot::addressed;
@@ -28,8 +29,22 @@ use crate::engine::thread::update::{Author, StateUpdate};
 use crate::error::RunError;
 use crate::state::{Values, check_outside};
 
-/// Applies each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
-pub(crate) async fn revise<S: Values, C: GraphContext>(
+/// Checks the updates, and applies each list as one superstep. Returns the configuration that addresses the last
+/// checkpoint.
+pub(crate) async fn update_thread<S: Values, C: GraphContext>(
+    graph: &Program<S, C>,
+    saver: &Saver,
+    config: &Config,
+    supersteps: Vec<Vec<StateUpdate<S>>>,
+) -> Result<Config, RunError> {
+    check(ThreadReader::of_config(graph, config)?, saver, config, &supersteps).await?;
+    let committer = claim(saver, config, WhenRunning::Reject, graph.plan.graph()).await?;
+    let revised = revise(graph, &committer, config, supersteps).await;
+    committer.release().await;
+    revised
+}
+
+async fn revise<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
     config: &Config,
@@ -43,17 +58,8 @@ pub(crate) async fn revise<S: Values, C: GraphContext>(
     Ok(config)
 }
 
-pub(crate) async fn check_updates<S: Values, C: GraphContext>(
-    graph: &Program<S, C>,
-    saver: &Saver,
-    config: &Config,
-    supersteps: &[Vec<StateUpdate<S>>],
-) -> Result<(), RunError> {
-    check(ThreadReader::of_config(graph, config)?, saver, config, supersteps).await
-}
-
 /// Refuses updates that cannot be applied. In later supersteps than the first, checks only the names.
-pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
+async fn check<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
     config: &Config,
