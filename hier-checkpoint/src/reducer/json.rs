@@ -7,6 +7,9 @@ use serde_json::{Map, Number, Value};
 
 use super::ReduceError;
 
+/// Maximum length of a value in an error message, in characters.
+const LONGEST_EXCERPT: usize = 100;
+
 /// A function that merges the second JSON value into the first.
 #[doc(hidden)]
 pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync>;
@@ -104,10 +107,20 @@ impl Builtin {
                 }
             }
             (_, old, new) => {
+                let (new, old) = (excerpt(&new), excerpt(old));
                 return Err(ReduceError::new(format!("`{}` cannot merge {new} into {old}", self.name())));
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the beginning of a value as JSON, for error messages. A value may be a long list.
+fn excerpt(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST_EXCERPT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
@@ -176,6 +189,7 @@ fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
     for item in new {
         // A null is not an id: two items with it would count as one item.
         let Some(id) = item.get("id").filter(|id| !id.is_null()) else {
+            let item = excerpt(&item);
             return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
         };
         match old.iter_mut().find(|known| known.get("id") == Some(id)) {

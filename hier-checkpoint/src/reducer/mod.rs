@@ -17,15 +17,23 @@ use std::hash::{BuildHasher, Hash};
 
 pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 
+/// Maximum length of a [`ReduceError`], in characters.
+const LONGEST_MESSAGE: usize = 2_000;
+
 /// The reason why a reducer could not merge a write. The engine adds the names of the channel and the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReduceError(String);
 
 impl ReduceError {
-    /// Creates an error with this message.
+    /// Creates an error with this message. A message of more than 2,000 characters is cut off, because it may quote a
+    /// value of any length.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        let mut message = message.into();
+        if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+            message.replace_range(end.., "…");
+        }
+        Self(message)
     }
 }
 

@@ -219,3 +219,19 @@ fn json_values_of_other_types_are_refused() {
         assert!(error.starts_with("`by_id` needs items with an `id`"), "{error}");
     }
 }
+
+#[test]
+fn refusal_quotes_only_the_beginning_of_a_value() {
+    let long = json!(vec!["a long list"; 10_000]);
+    for (reducer, old, new) in [
+        (Builtin::Append, long.clone(), json!("x")),
+        (Builtin::Sum, json!(1), long.clone()),
+        (Builtin::ById, json!([]), json!([{ "text": long }])),
+    ] {
+        let error = reduced(reducer, old, new).expect_err("refused");
+        assert!(error.contains("a long list") && error.contains('…') && error.len() < 400, "{error}");
+    }
+    let custom = ReduceError::new("é".repeat(10_000)).to_string();
+    assert_eq!((custom.chars().count(), custom.ends_with("é…")), (2_001, true));
+    assert_eq!(ReduceError::new("short").to_string(), "short");
+}
