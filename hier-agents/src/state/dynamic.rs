@@ -98,6 +98,17 @@ impl Values for DynBaseState {
         }
     }
 
+    fn check_update(&self, writes: &Writes<Self>) -> Result<(), NodeError> {
+        writes.iter().try_for_each(|write| match write {
+            DynBaseWrite::Base(_) => Ok(()),
+            DynBaseWrite::More(write) => self.more.check_write(write),
+        })
+    }
+
+    fn has_channels_of(&self, state: &Self) -> bool {
+        self.more.has_channels_of(&state.more)
+    }
+
     fn clear(&mut self, channel: usize) {
         in_part!(self.clear(channel));
     }

@@ -1,8 +1,8 @@
 //! States with channels that are declared at run time and hold JSON values.
 
+mod schema;
+
 use std::any::Any;
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -16,128 +16,10 @@ use crate::checkpoint::delta::Rule;
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 use crate::reducer::ReduceError;
-use crate::reducer::json::Reducer;
 
 pub use crate::reducer::json::Builtin;
-
-/// The channels of a [`DynState`].
-///
-/// ```
-/// use hier_core::prelude::*;
-/// use hier_core::state::Schema;
-/// use hier_core::state::Builtin;
-///
-/// let schema = Schema::new().last("question").reduced("log", Builtin::Append).ephemeral("hint");
-/// # let _ = schema;
-/// ```
-#[derive(Clone, Debug, Default)]
-#[must_use]
-pub struct Schema {
-    channels: Vec<DynChannel>,
-}
-
-#[derive(Clone)]
-struct DynChannel {
-    spec: ChannelSpec,
-    reducer: Option<Reducer>,
-    initial: Option<Value>,
-}
-
-impl fmt::Debug for DynChannel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.spec.fmt(f)
-    }
-}
-
-impl Schema {
-    /// Creates a schema without channels.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a channel that keeps the last value. The channel has no value until a node or an input writes it. The
-    /// channel allows one writer per superstep.
-    pub fn last(self, name: impl Into<String>) -> Self {
-        self.with(name, Kind::Last, None, None)
-    }
-
-    /// Adds a channel with a built-in reducer. The variants of [`Builtin`] describe the initial values.
-    pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
-        let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
-        if let Some(DynChannel { spec, .. }) = schema.channels.last_mut() {
-            spec.reducer = Some(Cow::Borrowed(reducer.name()));
-        }
-        schema
-    }
-
-    /// Adds a channel with a custom reducer and an initial value.
-    pub fn reduced_with(
-        self,
-        name: impl Into<String>,
-        initial: Value,
-        reducer: impl Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync + 'static,
-    ) -> Self {
-        self.with(name, Kind::Reduced, Some(Arc::new(reducer)), Some(initial))
-    }
-
-    /// Adds a channel whose value is visible only in the superstep after the write. The channel allows one writer per
-    /// superstep.
-    pub fn ephemeral(self, name: impl Into<String>) -> Self {
-        self.with(name, Kind::Ephemeral, None, None)
-    }
-
-    /// Adds a channel that no saver stores. The channel allows one writer per superstep.
-    pub fn untracked(self, name: impl Into<String>) -> Self {
-        self.with(name, Kind::Untracked, None, None)
-    }
-
-    /// Adds a topic: a list of the items that were written in the last superstep. If `accumulate` is true, the list
-    /// contains the items of all supersteps. A write is an item or a list of items.
-    pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
-        let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
-        // An empty topic has no value, as in LangGraph.
-        self.with(name, kind, Some(Builtin::Append.reducer()), None)
-    }
-
-    fn with(mut self, name: impl Into<String>, kind: Kind, reducer: Option<Reducer>, initial: Option<Value>) -> Self {
-        let spec = ChannelSpec { name: Cow::Owned(name.into()), kind, reducer: None, delta: false, secret: false };
-        self.channels.push(DynChannel { spec, reducer, initial });
-        self
-    }
-
-    /// Returns the channels in the order of their indices.
-    pub fn channels(&self) -> impl Iterator<Item = &ChannelSpec> + Clone {
-        self.channels.iter().map(|channel| &channel.spec)
-    }
-
-    /// Returns the index of a channel, or `None` if no channel has this name.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.channels.iter().position(|channel| channel.spec.name == name)
-    }
-
-    /// Creates a state in which each channel has its initial value.
-    pub fn initial(self: &Arc<Self>) -> DynState {
-        let values = self.channels.iter().map(|channel| channel.initial.clone()).collect();
-        DynState { schema: self.clone(), values, steps: Steps::default() }
-    }
-
-    /// Creates an update from a JSON object whose keys are the names of channels. If `object` is null, the update is
-    /// empty. A null for a channel writes null.
-    ///
-    /// # Errors
-    ///
-    /// Fails for an unknown channel, and for other JSON than an object or null.
-    pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
-        let object = match object {
-            Value::Object(object) => object,
-            Value::Null => return Ok(DynUpdate::default()),
-            other => {
-                return Err(NodeError::permanent(format!("an update must be an object of channel names, not {other}")));
-            }
-        };
-        object.into_iter().try_fold(DynUpdate::default(), |update, (name, value)| update.write(self, &name, value))
-    }
-}
+use schema::DynChannel;
+pub use schema::Schema;
 
 /// A state with JSON values, whose channels a program declares at run time in a [`Schema`]. A channel without a value
 /// differs from a channel with the value null.
@@ -176,6 +58,16 @@ impl DynState {
         self.steps.is_last_step().get()
     }
 
+    /// Checks that a write was made with the schema of this state. See [`Values::check_update`].
+    #[doc(hidden)]
+    pub fn check_write(&self, write: &DynWrite) -> Result<(), NodeError> {
+        let Some(difference) = self.schema.difference(write.channel, &write.spec) else { return Ok(()) };
+        Err(NodeError::permanent(format!(
+            "an update of channel `{}` was made with the schema of another state: {difference}; make it with the schema of this graph",
+            write.spec.name
+        )))
+    }
+
     /// Returns the state as a JSON object. It contains the channels that have a value.
     pub fn to_value(&self) -> Value {
         let channels = self.schema.channels().zip(&self.values);
@@ -199,7 +91,7 @@ impl Values for DynState {
 
     fn reduce(&mut self, write: DynWrite) -> Result<(), ReduceError> {
         let Some(slot) = self.values.get_mut(write.channel) else {
-            return Err(ReduceError::new(format!("there is no channel `{}` in this state", write.name)));
+            return Err(ReduceError::new(format!("there is no channel `{}` in this state", write.name())));
         };
         let reducer = self.schema.channels.get(write.channel).and_then(|channel| channel.reducer.as_ref());
         match (write.value, slot, reducer) {
@@ -218,6 +110,15 @@ impl Values for DynState {
         }
     }
 
+    fn check_update(&self, writes: &Writes<Self>) -> Result<(), NodeError> {
+        writes.iter().try_for_each(|write| self.check_write(write))
+    }
+
+    fn has_channels_of(&self, state: &Self) -> bool {
+        let (own, other) = (&self.schema, &state.schema);
+        Arc::ptr_eq(own, other) || own.channels().eq(other.channels())
+    }
+
     fn clear(&mut self, channel: usize) {
         if let (Some(value), Some(channel)) = (self.values.get_mut(channel), self.schema.channels.get(channel)) {
             value.clone_from(&channel.initial);
@@ -229,14 +130,14 @@ impl Values for DynState {
     }
 
     fn channel(&self, channel: usize) -> Option<&ChannelSpec> {
-        self.schema.channels.get(channel).map(|channel| &channel.spec)
+        self.schema.channels.get(channel).map(|channel| &*channel.spec)
     }
 
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {
-        let spec = self.channel(channel).ok_or_else(|| no_channel(channel))?;
+        let DynChannel { spec, .. } = self.schema.channels.get(channel).ok_or_else(|| no_channel(channel))?;
         let value = codec::decode_json(bytes)?;
         let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
-        Ok(DynWrite::new(channel, spec, (*spec.name).into(), value))
+        Ok(DynWrite::new(channel, spec.clone(), value))
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
@@ -278,16 +179,15 @@ impl SharesWith<DynState> for DynState {}
 #[derive(Clone, Debug)]
 pub struct DynWrite {
     channel: usize,
-    name: Arc<str>,
+    /// The channel in the schema with which the write was made.
+    spec: Arc<ChannelSpec>,
     value: Write<Value>,
-    is_merged: bool,
-    is_tracked: bool,
 }
 
 impl DynWrite {
-    fn new(channel: usize, spec: &ChannelSpec, name: Arc<str>, value: Write<Value>) -> Self {
+    fn new(channel: usize, spec: Arc<ChannelSpec>, value: Write<Value>) -> Self {
         let is_topic = matches!(spec.kind, Kind::Topic | Kind::TopicAccumulate);
-        let (is_merged, is_tracked) = (!spec.kind.single_writer(), spec.kind != Kind::Untracked);
+        let is_merged = !spec.kind.single_writer();
         let value = match value {
             // A topic collects items, so a plain item is a list of one item.
             Write::Merge(item) if is_topic && !item.is_array() => Write::Merge(Value::Array(vec![item])),
@@ -296,7 +196,7 @@ impl DynWrite {
             Write::Overwrite(value) if !is_merged => Write::Merge(value),
             value => value,
         };
-        Self { channel, name, value, is_merged, is_tracked }
+        Self { channel, spec, value }
     }
 }
 
@@ -308,7 +208,7 @@ impl ChannelWrite for DynWrite {
     }
 
     fn name(&self) -> &str {
-        &self.name
+        &self.spec.name
     }
 
     fn is_overwrite(&self) -> bool {
@@ -316,11 +216,11 @@ impl ChannelWrite for DynWrite {
     }
 
     fn is_merged(&self) -> bool {
-        self.is_merged
+        !self.spec.kind.single_writer()
     }
 
     fn stored(&self) -> Option<&dyn Stored> {
-        self.is_tracked.then(|| self.value.value() as &dyn Stored)
+        (self.spec.kind != Kind::Untracked).then(|| self.value.value() as &dyn Stored)
     }
 
     fn into_any(self) -> Box<dyn Any + Send> {
@@ -328,13 +228,15 @@ impl ChannelWrite for DynWrite {
     }
 
     fn from_any(channel: usize, spec: &ChannelSpec, write: Box<dyn Any + Send>) -> Option<Self> {
-        let Self { name, value, .. } = *write.downcast::<Self>().ok()?;
-        Some(Self::new(channel, spec, name, value))
+        let Self { spec: own, value, .. } = *write.downcast::<Self>().ok()?;
+        let spec = if *own == *spec { own } else { Arc::new(spec.clone()) };
+        Some(Self::new(channel, spec, value))
     }
 }
 
-/// An update of a [`DynState`]: the writes that a node returns. A graph refuses an update if the channels of its
-/// schema have other names or places: make it with the graph's own schema, for example with [`DynState::update`].
+/// An update of a [`DynState`]: the writes that a node returns. A graph refuses an update if a channel that it writes
+/// has another place, kind or built-in reducer in the graph's schema. Make the update with the graph's own schema, for
+/// example with [`DynState::update`].
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 
@@ -352,7 +254,7 @@ impl DynUpdate {
             return Err(NodeError::permanent(format!("there is no channel `{name}`{tail}")));
         };
         let mut writes = self.0;
-        writes.set(DynWrite::new(channel, &schema.channels[channel].spec, name.into(), value.into()));
+        writes.set(DynWrite::new(channel, schema.channels[channel].spec.clone(), value.into()));
         Ok(Self(writes))
     }
 }

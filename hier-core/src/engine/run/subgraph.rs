@@ -65,18 +65,7 @@ where
     }
 
     fn pack(&self, arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
-        let state = arg.get::<T>()?;
-        let mut fields = Vec::new();
-        for (channel, spec) in self.graph.channels.iter().enumerate() {
-            let Some(value) = state.stored(channel) else { continue };
-            let mut bytes = Vec::new();
-            if let Err(error) = encode_readable(value, &mut bytes, &mut false) {
-                let error = secret::unfit(spec.secret, error);
-                return Some(Err(CodecError::new(format!("channel `{}`: {error}", spec.name))));
-            }
-            fields.push((&*spec.name, bytes));
-        }
-        Some(codec::pack_fields(&fields))
+        arg.get::<T>().map(|state| self.pack_state(state))
     }
 }
 
@@ -151,6 +140,26 @@ impl<T: Values, C, D> Attached<T, C, D> {
         })
     }
 
+    /// Returns the labels of the text that the graph may add to a shared conversation without recording the labels.
+    fn unrecorded_labels(&self) -> Option<TrustLabels> {
+        let has = |name: &str| self.graph.channels.iter().any(|channel| channel.name == name);
+        (has(CONVERSATION) && !has(CHANNEL)).then(|| self.graph.trust.read.read())
+    }
+
+    /// Encodes a state that a Send passes to the inner graph, as an object of channels.
+    fn pack_state(&self, state: &T) -> Result<Vec<u8>, CodecError> {
+        let mut fields = Vec::new();
+        for (channel, spec) in self.graph.channels.iter().enumerate() {
+            let Some(value) = state.stored(channel) else { continue };
+            let mut bytes = Vec::new();
+            encode_readable(value, &mut bytes, &mut false).map_err(|error| {
+                CodecError::new(format!("channel `{}`: {}", spec.name, secret::unfit(spec.secret, error)))
+            })?;
+            fields.push((&*spec.name, bytes));
+        }
+        codec::pack_fields(&fields)
+    }
+
     /// Returns the initial state of the inner graph: the payload of a Send, or the shared channels of the outer state.
     fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
         if let Some(arg) = &task.arg {
@@ -165,8 +174,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
     pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
         // Dynamic states have one type, but not always the same channels.
-        if !whole.is::<DynState>()
-            && let Ok(same) = whole.downcast::<T>()
+        if let Ok(same) = whole.downcast::<T>()
+            && (!T::IS_DYNAMIC || (self.graph.initial)().has_channels_of(&same))
         {
             return same;
         }
@@ -385,14 +394,6 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
             }
             Ok(output)
         }
-    }
-}
-
-impl<T: Values, C, D> Attached<T, C, D> {
-    /// Returns the labels of the text that the graph may add to a shared conversation without recording the labels.
-    fn unrecorded_labels(&self) -> Option<TrustLabels> {
-        let has = |name: &str| self.graph.channels.iter().any(|channel| channel.name == name);
-        (has(CONVERSATION) && !has(CHANNEL)).then(|| self.graph.trust.read.read())
     }
 }
 
