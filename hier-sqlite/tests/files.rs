@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, ListQuery, SaverError};
 use hier_core::store::StoreExt;
@@ -285,6 +286,24 @@ async fn child_process_in_a_read_only_folder() {
         error.contains("desk.db") && error.contains("check that its folder exists, and check the permissions"),
         "{error}"
     );
+}
+
+/// Another process writes for longer than a call waits.
+#[tokio::test]
+async fn locked_file_names_the_fix_and_stores_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::options().busy_timeout(Duration::from_millis(20)).open(&path).await.expect("the file");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let other = rusqlite::Connection::open(&path).expect("the file");
+    other.execute_batch("begin immediate").expect("a lock");
+    let error = commit(&saver, &lease, vec![1]).await.expect_err("the file is locked").to_string();
+    for part in ["desk.db", "locked by another process", "stored nothing", "raise `SqliteOptions::busy_timeout`"] {
+        assert!(error.contains(part), "{error}");
+    }
+    other.execute_batch("rollback").expect("no lock");
+    assert!(saver.list(ListQuery::thread("t")).await.expect("a list").is_empty());
+    commit(&saver, &lease, vec![2]).await.expect("the file is free");
 }
 
 /// No item is lost without an error, and the file that replaces the open file keeps its items.

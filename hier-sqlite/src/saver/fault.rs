@@ -70,7 +70,13 @@ fn sql_error(error: rusqlite::Error, place: &str) -> SaverError {
             format!("{place} cannot be read or written: check whether its disk is full or damaged"),
             error,
         ),
-        Some(ErrorCode::DatabaseBusy) => SaverError::database(format!("{place} is locked by another process"), error),
+        Some(ErrorCode::DatabaseBusy) => {
+            let what = format!(
+                "{place} is locked by another process, and the call stored nothing: end the transaction of that process, or raise \
+                 `SqliteOptions::busy_timeout`, and repeat the call"
+            );
+            SaverError::database(what, error)
+        }
         _ => SaverError::database(place, error),
     }
 }
