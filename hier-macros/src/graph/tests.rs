@@ -2,6 +2,7 @@
 
 mod agents;
 mod generated;
+mod nodes;
 mod routes;
 
 use crate::crate_path::Hier;

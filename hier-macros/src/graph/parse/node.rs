@@ -12,6 +12,10 @@ use crate::symbol;
 use crate::words::Words;
 
 pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeDecl> {
+    if input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]) {
+        let name: Ident = input.parse()?;
+        return Err(input.error(format!("a node gets another name with `=`: write `{name} = path`")));
+    }
     let name = if input.peek2(Token![=]) && !input.peek2(Token![==]) {
         let name: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
@@ -82,6 +86,9 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
             path,
             "a node is named, not called: remove the parentheses; the node can take its context as `&Run<Desk>`",
         ));
+    }
+    if input.peek(Token![as]) {
+        return Err(input.error("a node gets another name with `=`, and not with `as`: write `name = path`"));
     }
     let path = as_value(path)?;
     errors.words.value(&path);
