@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use hier_core::RunError;
 use hier_core::checkpoint::{
-    Checkpointer, Claim, CodecError, Lease, ListQuery, Listed, SaverError, SaverLayer, WhenRunning,
+    Checkpointer, Claim, CodecError, Lease, ListQuery, Listed, SaverError, SaverLayer, SupersededBy, WhenRunning,
 };
 use hier_core::drive::{self, Settings};
 use hier_core::graph::{DynGraph, DynInput};
@@ -219,7 +219,7 @@ impl SaverLayer for Attempt {
         if *thread == *self.thread {
             let refused = match self.find_stored().await {
                 Ok(stored) if stored == self.stored => return Ok(lease),
-                Ok(_) => SaverError::Superseded { thread: thread.to_owned() },
+                Ok(_) => SaverError::Superseded { thread: thread.to_owned(), by: SupersededBy::Claim },
                 Err(error) => error,
             };
             self.give_up(&lease).await;

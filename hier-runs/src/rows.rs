@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{LOG_BYTES, NewEvent, Run, RunsError, ThreadRow};
-use hier_checkpoint::checkpoint::SaverError;
+use hier_checkpoint::checkpoint::{SaverError, SupersededBy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -173,7 +173,7 @@ pub fn no_thread(thread: &str) -> RunsError {
 }
 
 pub fn superseded(thread: &str) -> RunsError {
-    RunsError::Saver(SaverError::Superseded { thread: thread.to_owned() })
+    RunsError::Saver(SaverError::Superseded { thread: thread.to_owned(), by: SupersededBy::Claim })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::prepare;
 use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
-use hier_core::checkpoint::SaverError;
+use hier_core::checkpoint::{SaverError, SupersededBy};
 use hier_core::graph::{BoxFuture, DynEventSink, DynGraph, DynRun};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
@@ -192,7 +192,8 @@ impl RunAttempt<'_> {
 }
 
 fn lost(log: &RunLog) -> RunsError {
-    RunsError::Saver(SaverError::Superseded { thread: log.lease().thread.to_string() })
+    let thread = log.lease().thread.to_string();
+    RunsError::Saver(SaverError::Superseded { thread, by: SupersededBy::Claim })
 }
 
 /// The name of the error that a cancelled graph returns.

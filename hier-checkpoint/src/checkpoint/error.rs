@@ -7,14 +7,13 @@ use uuid::Uuid;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
-    /// Another claim has taken over the thread. Nothing was stored.
-    #[error(
-        "another run has taken over thread `{thread}`, and the later work of this run was not stored: read the thread's \
-         state and continue from there"
-    )]
+    /// The lease of the run has ended before the run. Nothing was stored.
+    #[error("{}", by.describe(thread))]
     Superseded {
         /// The id of the thread.
         thread: String,
+        /// The event that ended the lease.
+        by: SupersededBy,
     },
     /// A commit refers to a stored value that was deleted in the meantime. Nothing was stored.
     #[error(
@@ -100,7 +99,40 @@ pub enum SaverError {
     Invalid(String),
 }
 
+/// The event that ended the lease of a run before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SupersededBy {
+    /// Another claim has taken over the thread.
+    Claim,
+    /// The thread or its latest checkpoints were deleted, or a copy of another thread has replaced them.
+    Deletion,
+}
+
+impl SupersededBy {
+    fn describe(self, thread: &str) -> String {
+        match self {
+            Self::Claim => format!(
+                "another run has taken over thread `{thread}`, and the later work of this run was not stored: read the thread's \
+                 state and continue from there"
+            ),
+            Self::Deletion => format!(
+                "thread `{thread}` or its latest checkpoints were deleted during this run, or replaced by a copy of another thread, and \
+                 the later work of this run was not stored: start a new run, and delete and replace threads only when no run holds them"
+            ),
+        }
+    }
+}
+
 impl SaverError {
+    /// Creates the error [`Self::Superseded`] for a lease with this token. `current` is the token that the saver has
+    /// stored for the thread. It is `None` or 0 if the thread was deleted or replaced.
+    pub fn superseded(thread: &str, token: u64, current: Option<u64>) -> Self {
+        let is_claimed = current.is_some_and(|current| current > token);
+        let by = if is_claimed { SupersededBy::Claim } else { SupersededBy::Deletion };
+        Self::Superseded { thread: thread.to_owned(), by }
+    }
+
     pub(crate) fn not_supported(what: &'static str) -> Self {
         Self::NotSupported { what }
     }

@@ -41,7 +41,7 @@ pub use conversations::Conversations;
 pub use conversations::{Conversation, Since};
 pub use delta::chain_json;
 pub use discard::discard;
-pub use error::{CodecError, SaverError};
+pub use error::{CodecError, SaverError, SupersededBy};
 pub use inbox::{Delivered, DueChange, DueQuery, DueThread, InboxMessage, SideEffects};
 pub use layer::SaverLayer;
 pub use lease::{Claim, Lease, WhenRunning, check_new_thread, check_thread};

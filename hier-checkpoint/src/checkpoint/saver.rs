@@ -43,7 +43,7 @@ pub trait Checkpointer: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Superseded`] if another claim has taken over the thread.
+    /// Fails with [`SaverError::Superseded`] if another claim has taken over the thread, or if the thread was deleted.
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Releases the thread. Does nothing if another claim has taken over the thread.
@@ -66,7 +66,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     ///
     /// After an error, the saver has stored nothing of the commit, and has not released the lease.
     ///
-    /// * [`SaverError::Superseded`]: another claim has taken over the thread.
+    /// * [`SaverError::Superseded`]: another claim has taken over the thread, or the thread was deleted.
+    ///   [`SaverError::superseded`] distinguishes the two.
     /// * [`SaverError::Gone`]: a checkpoint refers to a value that was deleted during the run. Such a value is neither
     ///   stored in the namespace of the checkpoint nor part of this commit (see [`builds_on`](super::builds_on)).
     /// * [`SaverError::Invalid`]: a message to remove is not in the inbox.

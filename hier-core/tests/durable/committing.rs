@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, SaverError, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, SaverError, SupersededBy, WhenRunning};
 use hier_core::graph::{EdgeEnd, NodeDef};
 use hier_core::prelude::*;
 use hier_core::state::DynState;
@@ -147,7 +147,7 @@ async fn blocking_node_keeps_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn run_that_lost_its_lease_ends() {
     let saver = Hooked::new(|call| {
-        let lost = Err(SaverError::Superseded { thread: "t".to_owned() });
+        let lost = Err(SaverError::Superseded { thread: "t".to_owned(), by: SupersededBy::Claim });
         std::future::ready(if call == Call::Renew { lost } else { Ok(()) })
     });
     let mut graph = builder();

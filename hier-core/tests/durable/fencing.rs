@@ -67,7 +67,7 @@ async fn superseded_run_changes_nothing() {
         let ((error, after), (log, before)) = tokio::join!(stale, second);
         let error = error.unwrap_err();
         let superseded =
-            matches!(&error, RunError::Saver { error: SaverError::Superseded { thread }, .. } if thread == "t");
+            matches!(&error, RunError::Saver { error: SaverError::Superseded { thread, .. }, .. } if thread == "t");
         assert!(superseded, "{durability:?}: {error}");
         let expected = if parallel { json!(["a", "b", "slow 2", "z"]) } else { json!(["a", "slow 2", "z"]) };
         assert_eq!(log, expected, "{durability:?}");

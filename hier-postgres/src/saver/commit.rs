@@ -77,7 +77,7 @@ impl Postgres {
         };
         match outcome {
             BatchOutcome::Stored => Ok(()),
-            BatchOutcome::NotHeld => Err(SaverError::Superseded { thread: thread.to_string() }),
+            BatchOutcome::NotHeld => Err(self.lost(&thread, token).await),
             BatchOutcome::Lacks(channel, version) => {
                 Err(SaverError::Gone { thread: thread.to_string(), channel: channel.to_string(), version })
             }

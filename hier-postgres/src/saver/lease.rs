@@ -108,8 +108,23 @@ impl Postgres {
         let rows = retrying!(session, attempts, client => {
             session.query_often(&client.within(limit), &session.statements.renew, &with).await
         })?;
-        let superseded = || SaverError::Superseded { thread: lease.thread.to_string() };
-        rows.first().map(|_| ()).ok_or_else(superseded)
+        if rows.is_empty() { Err(self.lost(&lease.thread, lease.token).await) } else { Ok(()) }
+    }
+
+    /// Returns the error for a lease with this token that no longer holds the thread.
+    pub(super) async fn lost(&self, thread: &str, token: u64) -> SaverError {
+        let session = &self.0.session;
+        let name = escape(thread);
+        let with = [(&name as _, Type::TEXT)];
+        let rows = retrying!(session, client => session.query(&client, &session.statements.token, &with).await);
+        let current = rows.and_then(|rows| {
+            let token = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
+            token.map_err(|error| PostgresFault::from(error).into_saver_error(&session.place))
+        });
+        match current {
+            Ok(current) => SaverError::superseded(thread, token, current.and_then(|token| u64::try_from(token).ok())),
+            Err(error) => error,
+        }
     }
 
     pub(super) async fn release_lease(&self, lease: &Lease) -> Result<(), SaverError> {

@@ -13,6 +13,7 @@ pub(crate) struct Statements {
     pub(super) change_threads: String,
     pub(super) claim: String,
     pub(super) holder: String,
+    pub(super) token: String,
     pub(super) renew: String,
     pub(super) release: String,
     pub(super) saved: String,
@@ -38,6 +39,7 @@ impl Statements {
             change_threads: for_schema(CHANGE_THREADS),
             claim: for_schema(CLAIM),
             holder: for_schema(HOLDER),
+            token: for_schema(TOKEN),
             renew: for_schema(RENEW),
             release: for_schema(RELEASE),
             saved: for_schema(SAVED),
@@ -76,6 +78,8 @@ const CLAIM: &str = "
 
 const HOLDER: &str =
     "select holder from {s}.threads where name = $1 and holder is not null and leased_until > clock_timestamp()";
+
+const TOKEN: &str = "select token from {s}.threads where name = $1";
 
 const RENEW: &str = "
     update {s}.threads set leased_until = clock_timestamp() + $3 * interval '1 millisecond'

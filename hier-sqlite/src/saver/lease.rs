@@ -99,12 +99,12 @@ fn next_token(connection: &Connection) -> Result<i64, Fault> {
 }
 
 /// Returns the thread if this token is current.
-fn held(connection: &Connection, thread: &str, token: u64) -> Result<HeldThread, Fault> {
+fn held(connection: &Connection, thread: &str, lease: u64) -> Result<HeldThread, Fault> {
     let sql = "select key, time_to_live from threads where name = ? and token = ?";
-    let token = i64::try_from(token).unwrap_or(-1);
+    let token = i64::try_from(lease).unwrap_or(-1);
     let read = |row: &rusqlite::Row<'_>| Ok(HeldThread { key: row.get(0)?, time_to_live: row.get(1)? });
     let held = connection.prepare_cached(sql)?.query_row(params![thread, token], read).optional()?;
-    held.ok_or_else(|| superseded(thread))
+    held.map_or_else(|| Err(lost(connection, thread, lease)), Ok)
 }
 
 /// A held thread with one of its namespaces.
@@ -118,14 +118,14 @@ pub(super) struct HeldSpace {
 /// Like [`held`], but the statement also looks up a namespace and one of its checkpoints. Each commit begins with this.
 pub(super) fn held_space(
     connection: &Connection,
-    (thread, token): (&str, u64),
+    (thread, lease): (&str, u64),
     (namespace, checkpoint): (Option<&str>, Option<Uuid>),
 ) -> Result<HeldSpace, Fault> {
     let sql = "select threads.key, time_to_live, spaces.key,
             exists (select 1 from checkpoints where space = spaces.key and id = ?4)
         from threads left join spaces on spaces.thread = threads.key and spaces.name = ?3
         where threads.name = ?1 and token = ?2";
-    let token = i64::try_from(token).unwrap_or(-1);
+    let token = i64::try_from(lease).unwrap_or(-1);
     let checkpoint = checkpoint.as_ref().map(Uuid::as_bytes);
     let read = |row: &rusqlite::Row<'_>| {
         let held = HeldThread { key: row.get(0)?, time_to_live: row.get(1)? };
@@ -133,11 +133,20 @@ pub(super) fn held_space(
     };
     let asked = params![thread, token, namespace, checkpoint];
     let held = connection.prepare_cached(sql)?.query_row(asked, read).optional()?;
-    held.ok_or_else(|| superseded(thread))
+    held.map_or_else(|| Err(lost(connection, thread, lease)), Ok)
 }
 
-fn superseded(thread: &str) -> Fault {
-    SaverError::Superseded { thread: thread.to_owned() }.into()
+/// Returns the error for a lease with this token that no longer holds the thread.
+fn lost(connection: &Connection, thread: &str, lease: u64) -> Fault {
+    let token = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+    let sql = "select token from threads where name = ?";
+    let current = connection.prepare_cached(sql).and_then(|mut sql| sql.query_row([thread], token).optional());
+    match current {
+        Ok(current) => {
+            SaverError::superseded(thread, lease, current.and_then(|token| u64::try_from(token).ok())).into()
+        }
+        Err(error) => error.into(),
+    }
 }
 
 impl HeldThread {

@@ -1,6 +1,6 @@
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, deleted, get, has_values, holds, ids, new_id, same, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, background};
 
 cases!(super::Case, "copy":
@@ -72,7 +72,7 @@ async fn a_run_of_the_target_is_superseded(saver: Subject) -> CaseResult {
     saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"source")])].into()).await?;
     let target = claim(&saver, "target").await?;
     saver.admin()?.copy_thread("t", "target").await?;
-    superseded("a commit of the target's run", &saver.commit(&target, vec![Branch::root().next(&[])].into()).await)?;
+    deleted("a commit of the target's run", &saver.commit(&target, vec![Branch::root().next(&[])].into()).await)?;
     let next = claim(&saver, "target").await?;
     holds("the token is greater", next.token > target.token)
 }

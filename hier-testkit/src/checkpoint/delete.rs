@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::Subject;
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, cases, claim, deleted, get, has_values, holds, ids, new_id, same, writes};
 use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, WriteRecord, background};
 
 cases!(super::Case, "delete":
@@ -89,8 +89,8 @@ async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     saver.delete_thread("t").await?;
     // The next checkpoint would refer to deleted values.
-    superseded("its next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
-    superseded("renewing its lease", &saver.renew(&lease).await)?;
+    deleted("its next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
+    deleted("renewing its lease", &saver.renew(&lease).await)?;
     saver.release(&lease).await?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
@@ -109,7 +109,7 @@ async fn background_threads_are_deleted_with_their_thread(saver: Subject) -> Cas
     }
     saver.delete_thread("t\u{1}").await?;
     for (lease, mut branch) in running.split_off(kept.len()) {
-        superseded("the next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
+        deleted("the next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
         same("the latest", &saver.get(&lease.thread, "", None).await?, &None)?;
     }
     for thread in kept {
@@ -215,6 +215,6 @@ async fn a_run_whose_base_is_deleted_is_superseded(saver: Subject) -> CaseResult
     let mut branch = Branch::root().of_run("one");
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     saver.admin()?.delete_for_runs(&runs(&["one"])).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
+    deleted("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }

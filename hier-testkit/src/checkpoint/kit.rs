@@ -10,15 +10,24 @@ use uuid::{Timestamp, Uuid};
 use super::{ContractViolation, Subject};
 pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 use hier_core::checkpoint::{
-    ChannelBlob, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Saved, SaverError, Schema, Source, TaskWrites,
-    WriteRecord,
+    ChannelBlob, Checkpoint, Claim, Lease, ListQuery, PendingWrite, Saved, SaverError, Schema, Source, SupersededBy,
+    TaskWrites, WriteRecord,
 };
 
 /// Fails unless the error says that another writer has taken over the thread.
 pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -> CaseResult {
+    superseded_by(SupersededBy::Claim, what, result)
+}
+
+/// Fails unless the error says that the thread was deleted or replaced.
+pub(super) fn deleted<T: Debug>(what: &str, result: &Result<T, SaverError>) -> CaseResult {
+    superseded_by(SupersededBy::Deletion, what, result)
+}
+
+fn superseded_by<T: Debug>(event: SupersededBy, what: &str, result: &Result<T, SaverError>) -> CaseResult {
     match result {
-        Err(SaverError::Superseded { .. }) => Ok(()),
-        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded`"))),
+        Err(SaverError::Superseded { by, .. }) if *by == event => Ok(()),
+        other => Err(ContractViolation(format!("{what}: {other:?} instead of `Superseded` by a `{event:?}`"))),
     }
 }
 

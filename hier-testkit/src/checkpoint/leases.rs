@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
+use super::kit::{
+    Branch, CaseResult, cases, claim, deleted, get, has_values, holds, ids, new_id, same, superseded, writes,
+};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Claim, Commit, LeaseState, SaverError, WhenRunning};
 
@@ -54,7 +56,7 @@ async fn tokens_grow_over_a_deletion(saver: Subject) -> CaseResult {
     let old = claim(&saver, "t").await?;
     saver.commit(&old, vec![Branch::root().next(&[])].into()).await?;
     saver.delete_thread("t").await?;
-    superseded("a commit after the deletion", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;
+    deleted("a commit after the deletion", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;
     let new = claim(&saver, "t").await?;
     holds("the token is greater than before the deletion", new.token > old.token)?;
     superseded("a commit with the old lease", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Subject;
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, CaseResult, cases, claim, holds, same, superseded};
+use super::kit::{Branch, CaseResult, cases, claim, deleted, holds, same};
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, background};
 
 cases!(super::Case, "lifetime":
@@ -134,5 +134,5 @@ async fn a_writer_that_released_is_superseded_after_the_sweep(saver: Subject) ->
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.admin()?.sweep().await?, &1)?;
-    superseded("a late commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)
+    deleted("a late commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)
 }

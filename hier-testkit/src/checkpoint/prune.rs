@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::kit::ChannelChange::Set;
-use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
+use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, deleted, get, has_values, ids, new_id, same, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{Checkpointer, Prune, SaverError, Strategy, WriteRecord, background};
 
@@ -261,7 +261,7 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"0")])].into()).await?;
     saver.admin()?.prune(keep(Strategy::Delete)).await?;
-    superseded("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
+    deleted("the next commit of the run", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 

@@ -18,7 +18,7 @@ use super::record::check;
 use super::{
     Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, Delivered,
     DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, PrunePlan,
-    Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, background, codec,
+    Saved, SaverError, SideEffects, SupersededBy, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, background, codec,
 };
 use crate::sync::{Mutex, MutexGuard, lock};
 use inbox::MemoryInboxes;
@@ -104,7 +104,10 @@ impl MemorySaver {
     fn held<'a>(shard: &'a mut Shard, lease: &Lease) -> Result<&'a mut StoredThread, SaverError> {
         match shard.get_mut(&lease.thread) {
             Some(thread) if thread.token == lease.token => Ok(thread),
-            _ => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+            other => {
+                let current = other.map(|thread| thread.token);
+                Err(SaverError::superseded(&lease.thread, lease.token, current))
+            }
         }
     }
 
@@ -157,7 +160,7 @@ impl MemorySaver {
     pub fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
         match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
             Some(_) => Ok(()),
-            None => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
+            None => Err(SaverError::Superseded { thread: lease.thread.to_string(), by: SupersededBy::Claim }),
         }
     }
 
