@@ -99,6 +99,17 @@ pub enum RunError {
         /// The message of the reducer.
         message: String,
     },
+    /// Code of a type in the state panicked outside of a node, for example its `Clone`, `Default` or `Drop`. The
+    /// superstep in progress is not applied.
+    #[error("{what} of graph `{graph}` panicked: {message}; fix the `Clone`, `Default` or `Drop` that panics")]
+    TypePanicked {
+        /// The name of the graph.
+        graph: String,
+        /// The channel whose type panicked, or the state.
+        what: String,
+        /// The message of the panic.
+        message: String,
+    },
     /// The input was a complete state, but the thread already has a checkpoint. The thread is unchanged.
     #[error(
         "thread `{thread}` of graph `{graph}` already has a state, and a complete state as input would overwrite all of its \

@@ -319,7 +319,7 @@ where
         let outcome = engine::run(graph, attached, Input::Continue, Arc::new(config.clone()), context, None).await;
         match outcome {
             Err(RunError::Saver { error: SaverError::Busy { .. }, .. }) => None,
-            Ok(outcome) => driven(Ok(outcome.map(O::from_owned))),
+            Ok(outcome) => driven(Ok(outcome)),
             Err(error) => {
                 let left = engine::waiting(saver, &thread, &program.renamed, now).await.unwrap_or_default();
                 if left.at.is_some_and(|at| at <= now) {

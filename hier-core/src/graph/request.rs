@@ -293,8 +293,7 @@ where
             Box::pin(async move {
                 // Only the first call of `started` creates this future, so `run` is always present.
                 let Some(PreparedRun { program, attached, input }) = run else { return std::future::pending().await };
-                let outcome = engine::run(program, attached, input, config, context, None).await?;
-                Ok(outcome.map(O::from_owned))
+                engine::run(program, attached, input, config, context, None).await
             })
         })
     }

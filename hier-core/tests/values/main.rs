@@ -4,6 +4,7 @@
 
 mod animals;
 mod keys;
+mod panics;
 mod paths;
 mod refused;
 mod unreadable;

@@ -24,6 +24,7 @@ use serde_json::Value;
 use self::head::{Head, Heads};
 use self::write::Writer;
 use super::error::CodecError;
+use crate::panics;
 
 /// The byte in front of the engine's own records, which are compact: ids are bytes.
 const RECORD: u8 = 1;
@@ -87,7 +88,15 @@ pub fn encode_record_into<T: Serialize + ?Sized>(record: &T, bytes: &mut Vec<u8>
 
 fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> Result<(), CodecError> {
     bytes.push(format);
-    value.serialize(&mut Writer::new(bytes, format != RECORD, DEPTH))
+    guarded::<T, _>("Serialize", || value.serialize(&mut Writer::new(bytes, format != RECORD, DEPTH)))
+}
+
+/// Calls the `Serialize` or the `Deserialize` of a type. A panic becomes an error, so that it ends only the call that
+/// has this value.
+fn guarded<T: ?Sized, R>(of: &str, call: impl FnOnce() -> Result<R, CodecError>) -> Result<R, CodecError> {
+    panics::catch(call).unwrap_or_else(|payload| {
+        Err(CodecError(format!("the `{of}` of `{}` panicked: {}", short_name::<T>(), panics::text(&*payload))))
+    })
 }
 
 #[cold]
@@ -98,7 +107,7 @@ fn too_deep(depth: usize) -> CodecError {
 /// Decodes a value from these bytes.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (format, value) = split(bytes)?;
-    read::read(value, format != RECORD)
+    guarded::<T, _>("Deserialize", || read::read(value, format != RECORD))
 }
 
 fn open(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
@@ -127,7 +136,8 @@ fn more() -> CodecError {
 /// `Serialize` and `Deserialize` of the type do not match.
 #[doc(hidden)]
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
-    decode::<T>(bytes).map(drop).map_err(|error| {
+    // The value is also dropped here.
+    guarded::<T, _>("Deserialize", || decode::<T>(bytes).map(drop)).map_err(|error| {
         CodecError(format!(
             "a `{}` cannot be read back from its serialized form: {error}; make its `Deserialize` accept the output of its `Serialize`",
             short_name::<T>()
@@ -138,7 +148,7 @@ pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecErro
 /// Returns the name of the type `T` without module paths, because a module path can change although the type stays the
 /// same.
 #[doc(hidden)]
-pub fn short_name<T>() -> String {
+pub fn short_name<T: ?Sized>() -> String {
     let name = type_name::<T>();
     let mut short = String::with_capacity(name.len());
     let mut start = 0;
@@ -172,7 +182,7 @@ pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     // These bytes are well-formed, and may be nested deeper than stored values.
     let mut bytes = Vec::with_capacity(16);
-    value.serialize(&mut Writer::new(&mut bytes, true, usize::MAX))?;
+    guarded::<T, _>("Serialize", || value.serialize(&mut Writer::new(&mut bytes, true, usize::MAX)))?;
     json::value(&mut Heads(&bytes))
 }
 

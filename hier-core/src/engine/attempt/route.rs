@@ -1,11 +1,31 @@
+use std::any::Any;
+use std::pin::Pin;
+
 use crate::engine::program::{Program, RouteFn, Routing, TaskOutcome};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::panics;
 use crate::state::{ChannelWrite, Values, Writes};
 
 /// Turns a panic of the user's types and routes into an error.
 pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     panics::catch(work).unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+}
+
+/// Runs code of the state's types outside of a node. A panic becomes an error of the run.
+pub(crate) fn type_code<T>(graph: &str, work: impl FnOnce() -> T) -> Result<T, RunError> {
+    panics::catch(work).map_err(|payload| type_panicked(graph, &*payload))
+}
+
+/// Like [`type_code`], for a future.
+pub(crate) async fn type_future<T>(
+    graph: &str,
+    work: Pin<&mut impl Future<Output = Result<T, RunError>>>,
+) -> Result<T, RunError> {
+    panics::caught(work).await.unwrap_or_else(|payload| Err(type_panicked(graph, &*payload)))
+}
+
+fn type_panicked(graph: &str, payload: &(dyn Any + Send)) -> RunError {
+    RunError::TypePanicked { graph: graph.to_owned(), what: "the state".to_owned(), message: panics::text(payload) }
 }
 
 pub(crate) fn route<S: Values>(
@@ -52,6 +72,14 @@ pub(crate) fn merge<S: Values>(state: &mut S, write: &S::Write) -> Result<(), No
         NodeError::permanent(format!("channel `{}` rejected the node's write: {reason}", write.name()))
     };
     panics::catch(|| state.reduce(write.clone()))
-        .map_err(|payload| refused(format!("the reducer panicked: {}", panics::text(&*payload))))?
+        .map_err(|payload| refused(reducer_panicked(write.is_secret(), &*payload)))?
         .map_err(|error| refused(error.to_string()))
+}
+
+/// Describes a panic of a reducer. Leaves out the message for a secret channel, because it may quote the value.
+pub(crate) fn reducer_panicked(is_secret: bool, payload: &(dyn Any + Send)) -> String {
+    if is_secret {
+        return "the reducer of this secret channel panicked".to_owned();
+    }
+    format!("the reducer panicked: {}", panics::text(payload))
 }

@@ -8,6 +8,7 @@ use tracing::Instrument;
 use crate::checkpoint::{PendingWrite, Source};
 use crate::engine::attempt::exec::{TaskResult, call_node, execute, execute_and_route, resolve};
 use crate::engine::attempt::report::{is_traced, report, started, step_span, task_span};
+use crate::engine::attempt::route::safely;
 use crate::engine::attempt::stored;
 use crate::engine::durable::journal::Journal;
 use crate::engine::durable::resumed::ResumedStep;
@@ -315,7 +316,11 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         };
         self.record_failure(&result).await?;
         if let Some(emitter) = &self.emitter {
-            report(emitter, &self.task, &result);
+            let reported = safely(|| {
+                report(emitter, &self.task, &result);
+                Ok(())
+            });
+            reported.map_err(|error| self.failed(node, error))?;
         }
         self.finish_task(node, result)
     }

@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -6,9 +7,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
 use crate::config::Config;
+use crate::engine::attempt::route::{type_code, type_future};
 use crate::engine::durable::check;
 use crate::engine::program::{
-    Attachments, BackgroundRuns, GraphContext, GraphOutput, Input, Program, RunShared, Scope, SecretChannel,
+    Attachments, BackgroundRuns, GraphContext, GraphOutput, Input, Program, RunShared, Scope, SecretChannel, Task,
 };
 use crate::engine::run::lease::{RootConfig, ThreadLease, claim_for};
 use crate::engine::run::resume::open_thread;
@@ -40,20 +42,28 @@ pub(super) struct RootRun<S: Values, C> {
     pub(super) scope: Option<Scope>,
 }
 
-pub(crate) async fn run<S: Values, C: GraphContext>(
+pub(crate) async fn run<S: Values, C: GraphContext, O: GraphOutput<S>>(
     graph: Arc<Program<S, C>>,
     attached: Attachments,
     input: Input<S>,
     config: Arc<Config>,
     context: Arc<C>,
     emitter: Option<Arc<Emitter<S>>>,
-) -> Result<Outcome<S>, RunError> {
-    let state = Arc::new((graph.initial)());
-    RootRun { graph, attached, config, context, emitter, state, scope: None }.run(input).await
+) -> Result<Outcome<O>, RunError> {
+    let plan = graph.plan.clone();
+    let state = type_code(plan.graph(), || Arc::new((graph.initial)()))?;
+    let ended = RootRun { graph, attached, config, context, emitter, state, scope: None }.run(input).await?;
+    type_code(plan.graph(), || ended.map(O::from_owned))
 }
 
 impl<S: Values, C: GraphContext> RootRun<S, C> {
+    /// Runs the graph. The caller sees no panic of the state's types, also not while the run is dropped.
     pub(super) async fn run(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
+        let plan = self.graph.plan.clone();
+        type_future(plan.graph(), pin!(self.run_to_end(input))).await
+    }
+
+    async fn run_to_end(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
         let Self { graph, attached, config, context, emitter, state, scope } = self;
         config.check()?;
         panics::note_places();
@@ -96,22 +106,51 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
             }
             runner.drive().await
         };
-        let work = work.instrument(span);
-        let work = async {
-            match &mut lease {
-                Some(lease) => lease.until_lost(&name, work).await,
-                None => work.await,
-            }
+        let mut ended = {
+            let work = pin!(work.instrument(span));
+            let work = type_future(&name, work);
+            let work = async {
+                match &mut lease {
+                    Some(lease) => lease.until_lost(&name, work).await,
+                    None => work.await,
+                }
+            };
+            unless_cancelled(cancel.as_ref(), &name, work).await
         };
-        let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
         background.stop_within(&[], false);
         // Waits until the runtime has dropped all tasks that were cancelled, by the token or by a timeout.
         tracker.close();
         tracker.wait().await;
+        if let Err(RunError::TypePanicked { what, .. }) = &mut ended {
+            runner.name_panicking_channel(what);
+        }
         if let Some(lease) = lease {
             ended = Box::pin(lease.close(&mut runner, ended)).await;
         }
-        outcome(runner, ended?)
+        match ended {
+            Ok(end) => outcome(runner, end),
+            Err(error) => {
+                // If a value panics when it is dropped, the caller still receives the error of the run.
+                let _ = panics::catch(|| drop(runner));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<S: Values, C> GraphRunner<S, C> {
+    /// If the value of a channel panics when it is cloned or its clone is dropped, sets `what` to this channel.
+    fn name_panicking_channel(&self, what: &mut String) {
+        let Task { graph, state, .. } = &self.task;
+        let copies = |channel: usize| {
+            let mut copy = (graph.initial)();
+            state.get_any(channel).map(|value| copy.set_any(channel, value));
+        };
+        let mut channels = graph.channels.iter().enumerate();
+        let found = channels.find(|(channel, _)| panics::catch(|| copies(*channel)).is_err());
+        if let Some((_, spec)) = found.filter(|_| panics::catch(|| drop((graph.initial)())).is_ok()) {
+            *what = format!("channel `{}`", spec.name);
+        }
     }
 }
 
@@ -210,8 +249,7 @@ where
     let close = CloseOnDrop(ring.clone());
     let task = runtime.spawn(async move {
         let _close = close;
-        let end = self::run(program, attached, input, config, context, Some(emitter)).await?;
-        Ok(end.map(O::from_owned))
+        self::run(program, attached, input, config, context, Some(emitter)).await
     });
     EventStream::new(name, ring, Ok(task))
 }

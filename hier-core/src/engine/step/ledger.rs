@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::changes::Changes;
 use super::returns::Returns;
 use crate::channel::ChannelSpec;
+use crate::engine::attempt::route::reducer_panicked;
 use crate::engine::program::{Plan, TaskOutcome};
 use crate::error::{ConflictKind, RunError};
 use crate::panics;
@@ -398,7 +399,7 @@ fn refused(
 ) -> RunError {
     let message = match outcome {
         Ok(outcome) => outcome.err().map_or_else(String::new, |error| error.to_string()),
-        Err(payload) => format!("the reducer panicked: {}", panics::text(&*payload)),
+        Err(payload) => reducer_panicked(channels.get(channel).is_some_and(|spec| spec.secret), &*payload),
     };
     RunError::Reduce {
         graph: plan.graph().to_owned(),

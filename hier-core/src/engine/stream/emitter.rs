@@ -260,12 +260,8 @@ impl<S: Values, O> EventStream<S, O> {
         if let Some(run) = &mut self.run {
             let Poll::Ready(ended) = Pin::new(run).poll(context) else { return Poll::Pending };
             self.run = None;
-            // The run catches the panics of nodes. So either the `Clone` or `Serialize` of the state has panicked, or
-            // the runtime shuts down. The consumer sees the same panic as the caller of `invoke`.
-            self.outcome = Some(ended.unwrap_or_else(|error| match error.try_into_panic() {
-                Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => Err(RunError::Cancelled { graph: self.graph.clone() }),
-            }));
+            // The run catches all panics. So the task was cancelled, because the runtime shuts down.
+            self.outcome = Some(ended.unwrap_or_else(|_| Err(RunError::Cancelled { graph: self.graph.clone() })));
         }
         if matches!(self.outcome, Some(Err(_)))
             && let Some(Err(error)) = self.outcome.take()

@@ -1,5 +1,6 @@
 //! Updates of a thread's state from outside its runs.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -7,7 +8,7 @@ use uuid::Uuid;
 use crate::checkpoint::{Checkpoint, Kept, Saved, SaverError, Source, WhenRunning, WriteRecord, check_new_thread};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
-use crate::engine::attempt::route::{safely, with_routes};
+use crate::engine::attempt::route::{safely, type_future, with_routes};
 use crate::engine::durable::heads::{HeadReader, newest};
 use crate::engine::durable::input;
 use crate::engine::durable::journal::{Journal, JournalStart, StepMetadata};
@@ -37,9 +38,10 @@ pub(crate) async fn update_thread<S: Values, C: GraphContext>(
     config: &Config,
     supersteps: Vec<Vec<StateUpdate<S>>>,
 ) -> Result<Config, RunError> {
-    check(ThreadReader::of_config(graph, config)?, saver, config, &supersteps).await?;
-    let committer = claim(saver, config, WhenRunning::Reject, graph.plan.graph()).await?;
-    let revised = revise(graph, &committer, config, supersteps).await;
+    let (name, reader) = (graph.plan.graph(), ThreadReader::of_config(graph, config)?);
+    type_future(name, pin!(check(reader, saver, config, &supersteps))).await?;
+    let committer = claim(saver, config, WhenRunning::Reject, name).await?;
+    let revised = type_future(name, pin!(revise(graph, &committer, config, supersteps))).await;
     committer.release().await;
     revised
 }

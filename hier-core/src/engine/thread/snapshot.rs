@@ -1,11 +1,13 @@
 //! Reads the current and earlier states of threads.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
 use serde_json::Map;
 
 use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError};
 use crate::config::Config;
+use crate::engine::attempt::route::type_future;
 use crate::engine::durable::input;
 use crate::engine::durable::line::CheckpointLine;
 use crate::engine::durable::load::{LoadRequest, LoadedThread, load};
@@ -56,6 +58,14 @@ pub(crate) async fn snapshot<S: Values, C: GraphContext>(
     saver: &Saver,
     config: &Config,
 ) -> Result<StateSnapshot<S>, RunError> {
+    type_future(graph.plan.graph(), pin!(read(graph, saver, config))).await
+}
+
+async fn read<S: Values, C: GraphContext>(
+    graph: &Program<S, C>,
+    saver: &Saver,
+    config: &Config,
+) -> Result<StateSnapshot<S>, RunError> {
     let reader = ThreadReader::of_config(graph, config)?;
     let found = addressed(saver, reader.thread, config).await.map_err(|error| reader.failed(error))?;
     let Some(found) = found else {
@@ -88,6 +98,15 @@ pub(in crate::engine) async fn addressed(
 }
 
 pub(crate) async fn history<S: Values, C: GraphContext>(
+    graph: &Program<S, C>,
+    saver: &Saver,
+    config: &Config,
+    query: ListQuery,
+) -> Result<Vec<StateSnapshot<S>>, RunError> {
+    type_future(graph.plan.graph(), pin!(read_all(graph, saver, config, query))).await
+}
+
+async fn read_all<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
     config: &Config,

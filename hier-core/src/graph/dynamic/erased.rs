@@ -174,7 +174,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let input = self.decoder().input(&run.input)?;
         let PreparedParts { attached, config, context, emitter } = self.prepare(run)?;
-        let ended = engine::run(self.program.clone(), attached, input, config, context, emitter).await?;
+        let ended: Outcome<S> = engine::run(self.program.clone(), attached, input, config, context, emitter).await?;
         let state = state_json(ended.state()).map_err(|error| self.program.no_json(&error))?;
         Ok(match ended {
             Outcome::Finished(_) => Outcome::Finished(state),
