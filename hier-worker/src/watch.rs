@@ -42,7 +42,7 @@ pub(super) async fn stop_reason(
     tokio::select! {
         biased;
         () = heartbeat.lost() => StopCause::Lost,
-        action = cancelled(shared, run) => StopCause::Cancelled(action),
+        cause = row_changed(shared, run) => cause,
         () = timeout => StopCause::Timeout,
         () = stop.cancelled() => StopCause::Shutdown,
     }
@@ -90,18 +90,20 @@ impl LeaseHeartbeat {
 /// delay.
 const FIRST_CHECK: Duration = Duration::from_millis(100);
 
-/// Returns the cancellation of the run once its row contains one.
-async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
+/// Returns the reason to stop once the row of the run contains a cancellation or was deleted.
+async fn row_changed(shared: &WorkerContext, run: &Run) -> StopCause {
     let mut bell = shared.store.notifier().ends(&run.thread);
     let mut wait = shared.poll_interval.min(FIRST_CHECK);
     loop {
         let _ = timeout(wait, bell.changed()).await;
         wait = shared.poll_interval;
         match shared.store.run(run.id).await {
-            Ok(Some(Run { cancel: Some(action), .. })) => return action,
-            Ok(_) => {}
+            Ok(Some(Run { cancel: Some(action), .. })) => return StopCause::Cancelled(action),
+            // A run that has not ended is deleted only with its thread.
+            Ok(None) => return StopCause::Lost,
+            Ok(Some(_)) => {}
             Err(error) => {
-                tracing::warn!(run = %run.id, %error, "failed to check whether a run was cancelled; trying again");
+                tracing::warn!(run = %run.id, %error, "failed to check whether a run was cancelled or deleted; trying again");
             }
         }
         // Runs of the thread that end before they start also ring the bell. The pause limits the number of reads.

@@ -46,11 +46,15 @@ struct Working {
 
 impl Working {
     async fn start() -> Self {
+        Self::start_with(Duration::from_millis(300)).await
+    }
+
+    async fn start_with(lease_duration: Duration) -> Self {
         let (store, stop, jobs) = (Arc::new(MemoryRuns::new()), CancellationToken::new(), Arc::new(Jobs::default()));
         let context = jobs.clone();
         let worker = Worker::new(store.clone())
             .graph("waits", Waits::compile().erase(move |_| Ok(context.clone())))
-            .lease_duration(Duration::from_millis(300));
+            .lease_duration(lease_duration);
         let worker = tokio::spawn(worker.run_until(stop.clone()));
         let new = NewRun::new("t", "waits", Request::input(json!({"n": 1}))).create_thread();
         let run = store.driver().create_run(new).await.unwrap();
@@ -92,8 +96,11 @@ async fn run_of_a_worker_that_stops_continues_elsewhere() {
 
 #[tokio::test]
 async fn run_of_a_deleted_thread_is_given_up() {
-    let working = Working::start().await;
-    assert!(working.store.driver().remove_thread("t").await.unwrap());
-    working.until_cancelled().await;
-    assert_eq!(working.end().await, 1);
+    // The worker does not wait until it renews the lease.
+    for lease_duration in [Duration::from_millis(300), Duration::from_hours(24)] {
+        let working = Working::start_with(lease_duration).await;
+        assert!(working.store.driver().remove_thread("t").await.unwrap());
+        working.until_cancelled().await;
+        assert_eq!(working.end().await, 1);
+    }
 }
