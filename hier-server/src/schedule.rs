@@ -3,10 +3,14 @@
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Utc};
 use chrono_tz::Tz;
-use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
+use croner::{Cron, Weekday};
+
+/// Number of days in which every schedule is due that is ever due. The rarest date is a 29th of February on a certain day
+/// of the week, which occurs at least once in 40 years.
+const SEARCHED_DAYS: usize = 41 * 366;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
@@ -39,8 +43,20 @@ impl Schedule {
     /// counts it once.
     pub(crate) fn next(&self, after: SystemTime) -> Option<SystemTime> {
         let after = DateTime::<Utc>::from(after).with_timezone(&self.zone);
-        let next = self.cron.find_next_occurrence(&after, false).ok()?;
+        let next = self.has_date(after.date_naive()).then(|| self.cron.find_next_occurrence(&after, false))?.ok()?;
         Some(next.with_timezone(&Utc).into())
+    }
+
+    /// Returns true if a date of the schedule is this date or follows it. Without this check, a search for the 30th of
+    /// February tries the dates of 3,000 years.
+    fn has_date(&self, from: NaiveDate) -> bool {
+        from.iter_days().take(SEARCHED_DAYS).any(|date| {
+            let (pattern, weekday) = (&self.cron.pattern, date.weekday().num_days_from_sunday());
+            pattern.month_match(date.month()).unwrap_or(false)
+                && pattern
+                    .day_match(date.year(), date.month(), date.day(), Weekday::from_days_from_sunday(weekday))
+                    .unwrap_or(false)
+        })
     }
 }
 
@@ -83,7 +99,21 @@ mod tests {
         ] {
             assert_eq!(after(schedule, zone, from).as_deref(), Some(next), "{schedule} in {zone:?} after {from}");
         }
-        assert_eq!(after("0 0 30 2 *", None, "2026-01-01T00:00:00Z"), None, "it never comes");
+        // The 29th of February is a Monday in 2072, and then in 2112, because 2100 is not a leap year.
+        assert_eq!(after("0 0 29 2 +1", None, "2072-03-01T00:00:00Z").as_deref(), Some("2112-02-29T00:00"));
+    }
+
+    /// Each request that creates or changes a cron searches for its next time.
+    #[test]
+    fn search_for_a_date_that_never_comes_is_short() {
+        let began = std::time::Instant::now();
+        for _ in 0..20 {
+            for never in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 16W * +0"] {
+                assert_eq!(after(never, Some("Europe/Berlin"), "2026-01-01T00:00:00Z"), None, "{never}");
+            }
+        }
+        // Without the check, the searches take half a minute in a debug build.
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]
