@@ -15,6 +15,10 @@ use bundle::Bundle;
 
 /// The time in which the server must respond.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of a response, in bytes. Another program at the URL may send data without an end.
+const LARGEST: usize = 64 << 20;
+/// Maximum length of the text in the message about a refused request, in characters.
+const LONGEST: usize = 2_000;
 
 /// The arguments of `hier schema`.
 #[derive(Args, Debug)]
@@ -49,7 +53,7 @@ pub enum SchemaError {
         url: String,
         /// The status code.
         status: u16,
-        /// The body of the response.
+        /// The beginning of the response's body.
         text: String,
     },
     /// The response is not from a hier server.
@@ -57,7 +61,7 @@ pub enum SchemaError {
     Unreadable {
         /// The URL of the request.
         url: String,
-        /// The error of the parser.
+        /// The error of the parser, or the limit that the response exceeds.
         error: String,
     },
     /// No graph matches the arguments, or several match.
@@ -160,17 +164,28 @@ impl GraphServer {
             None => request,
         };
         let response = async {
-            let response = request.send().await?;
-            Ok::<_, reqwest::Error>((response.status(), response.text().await?))
+            let mut response = request.send().await?;
+            let mut body = Vec::new();
+            while let Some(part) = response.chunk().await?
+                && body.len() <= LARGEST
+            {
+                body.extend_from_slice(&part);
+            }
+            Ok::<_, reqwest::Error>((response.status(), body))
         };
-        let (status, text) = self
+        let (status, body) = self
             .runtime
             .block_on(response)
             .map_err(|error| SchemaError::NoServer { url: self.url.clone(), error: deepest(&error) })?;
         if !status.is_success() {
+            let text = String::from_utf8_lossy(&body).chars().take(LONGEST).collect();
             return Err(SchemaError::Refused { url, status: status.as_u16(), text });
         }
-        serde_json::from_str(&text).map_err(|error| SchemaError::Unreadable { url, error: error.to_string() })
+        if body.len() > LARGEST {
+            let error = format!("it is larger than {LARGEST} bytes");
+            return Err(SchemaError::Unreadable { url, error });
+        }
+        serde_json::from_slice(&body).map_err(|error| SchemaError::Unreadable { url, error: error.to_string() })
     }
 }
 

@@ -1,5 +1,7 @@
 //! `hier schema`: the types of a graph of a running server as one JSON Schema.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command as Process, Output};
 
 use hier_core::prelude::*;
@@ -128,4 +130,31 @@ async fn graph_is_found_among_many_assistants() {
     let output = schema(["refund", "--server", &url].map(str::to_owned).to_vec()).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server.stop().await.expect("it stops");
+}
+
+/// A program that responds to each request with this head, and with a body without an end.
+fn endless(head: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let _ = socket.read(&mut [0; 4_096]);
+            let _ = socket.write_all(format!("{head}\r\nconnection: close\r\n\r\n").as_bytes());
+            while socket.write_all(&[b'['; 1 << 20]).is_ok() {}
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn response_without_an_end_is_refused() {
+    for (head, reason) in [
+        ("HTTP/1.1 200 OK", "is not from a hier server: it is larger than 67108864 bytes"),
+        ("HTTP/1.1 404 Not Found", "responded with status 404: [[["),
+    ] {
+        let output = schema(["--server".to_owned(), endless(head)].to_vec()).await;
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(reason), "{head}: {}", &text[..text.len().min(500)]);
+        assert!(text.len() < 3_000, "{head}: {} bytes", text.len());
+    }
 }
