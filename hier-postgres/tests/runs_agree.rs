@@ -327,7 +327,7 @@ async fn everything(store: &dyn RunStore) -> Vec<String> {
             all.push(format!("{:?}", store.get(thread, &it.namespace, Some(it.checkpoint.id)).await));
         }
     }
-    for kind in KINDS.into_iter().chain(["webhook", "webhook_run"]) {
+    for kind in KINDS.into_iter().chain(["webhook", "webhook_path", "webhook_run"]) {
         all.push(shown(store.documents(kind).await));
     }
     all

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::RunStore;
-use super::delivery::{Delivery, KIND, RUN};
+use super::delivery::{Delivery, PATHS, RUN, URLS};
 use super::document::Document;
 use super::documents::readable_due;
 use super::error::RunsError;
@@ -27,14 +27,25 @@ impl<'a> Webhooks<'a> {
 
     /// Returns all pending deliveries.
     pub async fn all(self) -> Result<Vec<Delivery>, RunsError> {
-        self.0.documents(KIND).await?.iter().map(delivery).collect()
+        let (mut all, paths) = (self.0.documents(URLS).await?, self.0.documents(PATHS).await?);
+        all.extend(paths);
+        all.iter().map(delivery).collect()
     }
 
-    /// Returns the deliveries whose next attempt has been due for the longest time, but not more than a fixed number. They
-    /// are sorted by the time of their creation. If the method cannot read a delivery, it logs a warning and skips this
-    /// delivery for a minute.
+    /// Returns the deliveries to URLs whose next attempt has been due for the longest time, but not more than a fixed
+    /// number. They are sorted by the time of their creation. If the method cannot read a delivery, it logs a warning and
+    /// skips this delivery for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
-        let mut due = readable_due(self.0, KIND, now, delivery).await?;
+        self.due_of_kind(URLS, now).await
+    }
+
+    /// Returns deliveries like [`due`](Self::due), but to paths of a server. Only a process with a server can send them.
+    pub async fn due_paths(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
+        self.due_of_kind(PATHS, now).await
+    }
+
+    async fn due_of_kind(self, kind: &str, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
+        let mut due = readable_due(self.0, kind, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
         due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
         Ok(due)
@@ -70,7 +81,7 @@ impl<'a> Webhooks<'a> {
     /// Deletes a delivery. Call this method after the message was sent, or to give up.
     pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
         self.0.remove_document(RUN, &delivery.id).await?;
-        self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
+        self.0.remove_document(delivery.kind(), &delivery.id).await.map(|_| ())
     }
 
     /// Schedules the next attempt at the time `at`. Call this method after a failed attempt. Does nothing if another
@@ -84,7 +95,10 @@ impl<'a> Webhooks<'a> {
         let value = serde_json::to_value(delivery)
             .map_err(|error| RunsError::Invalid(format!("a webhook cannot be stored: {error}")))?;
         self.0
-            .put_document(Document::new(KIND, &*delivery.id, value).due(Some(delivery.next)), Some(delivery.revision))
+            .put_document(
+                Document::new(delivery.kind(), &*delivery.id, value).due(Some(delivery.next)),
+                Some(delivery.revision),
+            )
             .await
     }
 }

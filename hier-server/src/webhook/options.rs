@@ -39,7 +39,8 @@ impl Webhooks {
         self
     }
 
-    /// Also allows paths such as `/hooks/end`, which name routes of the server itself.
+    /// Also allows paths such as `/hooks/end`, which name routes of the server itself. Only a process with a server sends
+    /// webhooks to paths. If no such process sends a webhook for 32 hours, it is abandoned.
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self

@@ -10,10 +10,10 @@ use hier_core::CancellationToken;
 use hier_core::runs::{self, Delivery, RunStore, RunsError};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::address::is_public;
+use super::limits::{AttemptLimit, AttemptLimits};
 use super::options::Webhooks;
 use super::payload::payload;
 use crate::graphs::ServedGraph;
@@ -23,10 +23,10 @@ const EVERY: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which a claim keeps other processes from sending the webhook. It is longer than an attempt.
 const CLAIM: Duration = Duration::from_mins(1);
-/// Number of attempts at the same time.
-const CONCURRENCY: usize = 32;
 /// Delays after failed attempts, in seconds. If the attempt after the last delay fails, the webhook is abandoned.
 const DELAYS: [u64; 8] = [1, 5, 30, 120, 600, 3_600, 6 * 3_600, 24 * 3_600];
+/// Time after which a webhook to a path is abandoned if no process with a server sends it.
+const PATH_WAITS: Duration = Duration::from_hours(32);
 
 #[derive(Clone)]
 pub(crate) struct WebhookSender {
@@ -87,9 +87,9 @@ impl WebhookSender {
 
     /// Sends due webhooks until the token is cancelled. Then waits for the attempts in progress.
     pub(crate) async fn run_until(self, stop: CancellationToken) {
-        let (permits, attempts) = (Arc::new(Semaphore::new(CONCURRENCY)), TaskTracker::new());
+        let (limits, attempts) = (AttemptLimits::new(), TaskTracker::new());
         loop {
-            if let Err(error) = self.send_due(&permits, &attempts).await {
+            if let Err(error) = self.send_due(&limits, &attempts).await {
                 tracing::warn!(%error, "failed to look for due webhooks; trying again later");
             }
             if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
@@ -100,19 +100,25 @@ impl WebhookSender {
         attempts.wait().await;
     }
 
-    /// Starts attempts for due webhooks while permits are available.
-    async fn send_due(&self, permits: &Arc<Semaphore>, attempts: &TaskTracker) -> Result<(), RunsError> {
-        let webhooks = runs::Webhooks::of(&*self.store);
-        for delivery in webhooks.due(SystemTime::now()).await? {
-            let Some(url) = self.url(&delivery) else {
-                // A pass reads a limited number of webhooks. One that no process with a server sends must not always be
-                // among them.
-                if delivery.next + CLAIM <= SystemTime::now() {
-                    webhooks.again(&delivery, SystemTime::now() + CLAIM).await?;
+    /// Starts attempts for due webhooks while the limits allow it.
+    async fn send_due(&self, limits: &AttemptLimits, attempts: &TaskTracker) -> Result<(), RunsError> {
+        let (webhooks, now) = (runs::Webhooks::of(&*self.store), SystemTime::now());
+        let mut due = webhooks.due(now).await?;
+        match self.own {
+            Some(_) => due.extend(webhooks.due_paths(now).await?),
+            None => self.abandon_paths(now).await?,
+        }
+        for delivery in due {
+            let url = self.url(&delivery);
+            let permit = match limits.try_acquire(&url) {
+                Ok(permit) => permit,
+                Err(AttemptLimit::All) => return Ok(()),
+                Err(AttemptLimit::Host) => {
+                    // The store returns a limited number of webhooks. Others must come first in the next pass.
+                    webhooks.again(&delivery, SystemTime::now() + EVERY).await?;
+                    continue;
                 }
-                continue;
             };
-            let Ok(permit) = permits.clone().try_acquire_owned() else { return Ok(()) };
             let Some((claimed, run)) = webhooks.claim(&delivery, SystemTime::now(), CLAIM).await? else { continue };
             let sender = self.clone();
             attempts.spawn(async move {
@@ -133,16 +139,30 @@ impl WebhookSender {
         Ok(())
     }
 
-    /// Returns the whole URL, or `None` if the address is a path and this process has no server.
-    fn url(&self, delivery: &Delivery) -> Option<String> {
-        if !delivery.address.starts_with('/') {
-            return Some(delivery.address.clone());
+    /// Abandons webhooks to paths that no process with a server has sent.
+    async fn abandon_paths(&self, now: SystemTime) -> Result<(), RunsError> {
+        let Some(before) = now.checked_sub(PATH_WAITS) else { return Ok(()) };
+        let webhooks = runs::Webhooks::of(&*self.store);
+        for delivery in webhooks.due_paths(before).await? {
+            tracing::warn!(
+                run = delivery.id,
+                address = delivery.address,
+                "abandoned a webhook to a path: no process with a server runs on this database"
+            );
+            webhooks.done(&delivery).await?;
         }
-        let mut own = self.own?;
+        Ok(())
+    }
+
+    /// Returns the whole URL. A path is one of this process, which reads such webhooks only if it has a server.
+    fn url(&self, delivery: &Delivery) -> String {
+        let Some(mut own) = self.own.filter(|_| delivery.address.starts_with('/')) else {
+            return delivery.address.clone();
+        };
         if own.ip().is_unspecified() {
             own.set_ip(if own.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
         }
-        Some(format!("http://{own}{}", delivery.address))
+        format!("http://{own}{}", delivery.address)
     }
 
     /// Makes one attempt. The error does not contain the address, because its path may contain a secret.
@@ -217,7 +237,7 @@ mod tests {
         assert!(store.driver().put_document(other, Some(1)).await.expect("a change"));
         let sender = WebhookSender::new(store.clone(), Webhooks::new().allow_private(), None).expect("a sender");
         let attempts = TaskTracker::new();
-        sender.send_due(&Arc::new(Semaphore::new(CONCURRENCY)), &attempts).await.expect("a pass");
+        sender.send_due(&AttemptLimits::new(), &attempts).await.expect("a pass");
         let answer = async {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
@@ -233,33 +253,65 @@ mod tests {
         assert!(kept[0].next < SystemTime::now() + CLAIM / 2, "it is tried again like any failed attempt: {kept:?}");
     }
 
-    /// No process with a server is running, so the paths wait. They are more than a pass reads.
-    #[tokio::test]
-    async fn paths_without_a_server_do_not_delay_other_webhooks() {
-        let store = MemoryRuns::new();
-        let webhooks = runs::Webhooks::of(&store);
-        for number in 0..300 {
+    /// Adds ended runs with webhooks to these addresses.
+    async fn add_due(store: &MemoryRuns, addresses: impl IntoIterator<Item = String>) {
+        for (number, address) in addresses.into_iter().enumerate() {
             let mut request = Request::default();
-            request.webhook = Some(if number < 299 { "/hook" } else { "http://127.0.0.1:1/hook" }.to_owned());
-            let new = NewRun::new(number.to_string(), "desk", request).create_thread();
+            request.webhook = Some(address);
+            let new = NewRun::new(format!("{number}"), "desk", request).create_thread();
             let run = store.driver().create_run(new).await.expect("a run");
             store.driver().cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await.expect("its end");
         }
-        for waiting in webhooks.all().await.expect("webhooks").iter().filter(|one| one.address == "/hook") {
-            webhooks.again(waiting, SystemTime::now() - CLAIM).await.expect("a change");
+    }
+
+    /// Returns the number of attempts to each address that was tried.
+    async fn tried(store: &MemoryRuns) -> BTreeMap<String, u32> {
+        let mut tried = BTreeMap::new();
+        for webhook in
+            runs::Webhooks::of(store).all().await.expect("webhooks").into_iter().filter(|one| one.attempts > 0)
+        {
+            *tried.entry(webhook.address).or_default() += webhook.attempts;
         }
+        tried
+    }
+
+    /// No process with a server is running, so the paths wait. They are more than a pass reads.
+    #[tokio::test]
+    async fn paths_without_a_server_delay_no_others_and_are_abandoned_at_last() {
+        let store = MemoryRuns::new();
+        let (webhooks, other) = (runs::Webhooks::of(&store), "http://127.0.0.1:1/hook");
+        let address = |number| if number < 299 { "/hook" } else { other }.to_owned();
+        add_due(&store, (0..300).map(address)).await;
         let options = Webhooks::new().allow_private().allow_relative();
         let sender = WebhookSender::new(Arc::new(store.clone()), options, None).expect("a sender");
-        let attempts = TaskTracker::new();
-        for _ in 0..2 {
-            sender.send_due(&Arc::new(Semaphore::new(CONCURRENCY)), &attempts).await.expect("a pass");
-        }
+        let (limits, attempts) = (AttemptLimits::new(), TaskTracker::new());
+        sender.send_due(&limits, &attempts).await.expect("a pass");
         attempts.close();
         attempts.wait().await;
-        let tried = webhooks.all().await.expect("webhooks").into_iter().filter(|one| one.attempts > 0);
-        assert_eq!(
-            tried.map(|one| (one.address, one.attempts)).collect::<Vec<_>>(),
-            [("http://127.0.0.1:1/hook".to_owned(), 1)]
-        );
+        assert_eq!(tried(&store).await, BTreeMap::from([(other.to_owned(), 1)]));
+        let all = webhooks.all().await.expect("webhooks");
+        assert_eq!(all.len(), 300, "they wait for a server");
+        let waits = all.iter().find(|one| one.address == "/hook").expect("a path");
+        webhooks.again(waits, SystemTime::now() - PATH_WAITS - EVERY).await.expect("a change");
+        sender.send_due(&limits, &attempts).await.expect("a pass");
+        let left = webhooks.all().await.expect("webhooks");
+        assert!(left.len() == 299 && left.iter().all(|one| one.id != waits.id), "{} are left", left.len());
+    }
+
+    /// The listener accepts connections but never responds. Its webhooks are more than a pass reads.
+    #[tokio::test]
+    async fn silent_host_delays_no_other_host() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let silent = (format!("http://{}/hook", silent.local_addr().expect("an address")), silent);
+        let (store, other) = (MemoryRuns::new(), "http://localhost:1/hook");
+        let address = |number| if number < 299 { silent.0.clone() } else { other.to_owned() };
+        add_due(&store, (0..300).map(address)).await;
+        let sender = WebhookSender::new(Arc::new(store.clone()), Webhooks::new().allow_private(), None);
+        let (sender, limits, attempts) = (sender.expect("a sender"), AttemptLimits::new(), TaskTracker::new());
+        for _ in 0..2 {
+            sender.send_due(&limits, &attempts).await.expect("a pass");
+        }
+        let most = u32::try_from(super::super::limits::MOST_PER_HOST).expect("a number");
+        assert_eq!(tried(&store).await, BTreeMap::from([(silent.0.clone(), most), (other.to_owned(), 1)]));
     }
 }

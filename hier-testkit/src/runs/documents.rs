@@ -314,7 +314,7 @@ async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> Cas
 }
 
 async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
-    for kind in ["assistant", "cron", "webhook"] {
+    for kind in ["assistant", "cron", "webhook", "webhook_path"] {
         store.put_document(Document::new(kind, "broken", json!(7)), None).await?;
     }
     due_cron(&store, |_| {}).await?;
@@ -334,6 +334,16 @@ async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same("the due webhooks", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
+    let mut new = new("path");
+    new.request.webhook = Some("/hook".to_owned());
+    let run = store.create_run(new).await?;
+    store.cancel_runs("path", &[run.id], Cancel::Interrupt).await?;
+    same("other webhooks are still due", &webhooks.due(now).await?, &due)?;
+    let paths = webhooks.due_paths(now).await?;
+    same("the due paths", &paths.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
+    let (claimed, _) = some("a claim", webhooks.claim(&paths[0], now, Duration::from_mins(1)).await?)?;
+    webhooks.done(&claimed).await?;
+    same("the paths after the delivery", &webhooks.due_paths(now).await?, &Vec::new())?;
     // The ended run of a webhook is a document of its own. Here it becomes unreadable.
     store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
