@@ -259,7 +259,16 @@ pub(crate) async fn update(
     Ok(Json(StateUpdated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 
-/// Changes the state of a thread and the thread's row in one transaction.
+/// Indexes the copy of a thread whose run was in progress. The row of the original describes the state before this run,
+/// but the copy contains what the run has stored.
+pub(super) async fn index_copy(caller: &Caller, copy: ThreadRow) -> ApiResult<ThreadRow> {
+    let graph = copy.metadata.get("graph_id").and_then(Value::as_str).and_then(|name| caller.app.graphs.get(name));
+    let Some(served) = graph.filter(|served| !served.graph.runs_elsewhere()) else { return Ok(copy) };
+    change(caller, served, &copy, Config::new().thread(&*copy.id), Vec::new()).await?;
+    caller.app.runs.thread(&copy.id).await.map_err(refused)?.ok_or_else(|| ApiError::no_thread(&copy.id))
+}
+
+/// Changes the state of a thread and the thread's row in one transaction. Without supersteps, changes only the row.
 async fn change(
     caller: &Caller,
     served: &ServedGraph,
@@ -295,16 +304,24 @@ async fn update_and_index(
 ) -> ApiResult<Option<Uuid>> {
     let (saver, thread): (Arc<dyn Checkpointer>, _) = (log.clone(), &*row.id);
     let bad = |error: RunError| fault::graph(&error);
-    let at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?;
+    let (mut at, is_update) = (None, !supersteps.is_empty());
+    if is_update {
+        at = served.graph.update_state(saver.clone(), config, supersteps).await.map_err(bad)?.checkpoint_id();
+    }
     let snapshot = served.graph.state(saver, Config::new().thread(thread)).await.map_err(bad)?;
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.values = Some(snapshot.values.clone());
     index.interrupts = hier_core::graph::interrupts(&snapshot.questions);
-    let state = json!(state::state(&served.message_paths, thread, &snapshot, &row.metadata));
-    log.push(NewEvent::new(None, LogEvent::StateUpdate { state, thread_id: thread.to_owned() }));
+    if !is_update && row.settled == ThreadStatus::Error {
+        (index.status, index.error) = (row.settled, row.error.clone());
+    }
+    if is_update {
+        let state = json!(state::state(&served.message_paths, thread, &snapshot, &row.metadata));
+        log.push(NewEvent::new(None, LogEvent::StateUpdate { state, thread_id: thread.to_owned() }));
+    }
     log.finish(Some(index), None).await.map_err(refused)?;
-    Ok(at.checkpoint_id())
+    Ok(at)
 }
 
 /// One superstep of a new thread's history.

@@ -149,7 +149,11 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
     let row = caller.thread(&id, Action::Read).await?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
-    Ok(Json(thread(&caller.app, &caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
+    let mut copy = caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?;
+    if row.status == ThreadStatus::Busy {
+        copy = states::index_copy(&caller, copy).await?;
+    }
+    Ok(Json(thread(&caller.app, &copy)))
 }
 
 /// A search for threads.

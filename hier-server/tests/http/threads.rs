@@ -236,3 +236,27 @@ async fn threads_are_pruned_to_their_latest_state_or_deleted() {
     assert_eq!(desk.get(&format!("/threads/{other}")).await.0, 200, "it was not named");
     desk.stop().await;
 }
+
+/// The row of a thread shows the state before the run in progress. The copy has no run, but what the run has stored.
+#[tokio::test]
+async fn copy_of_a_running_thread_shows_the_state_that_it_has() {
+    let desk = desk().await;
+    let path = format!("/threads/{}", desk.thread().await);
+    let body = json!({
+        "assistant_id": "slow", "input": { "n": 600.0 }, "stream_mode": "updates", "durability": "sync",
+        "on_disconnect": "cancel",
+    });
+    let mut stream = desk.send(Method::POST, &format!("{path}/runs/stream"), &body).await;
+    desk.until(&mut stream, &mut String::new(), |received| received.iter().any(|one| one.event == "updates")).await;
+    let (status, copy) = desk.post(&format!("{path}/copy"), json!({})).await;
+    assert_eq!(status, 200, "{copy}");
+    let of_copy = format!("/threads/{}", copy["thread_id"].as_str().expect("an id"));
+    let (_, state) = desk.get(&format!("{of_copy}/state")).await;
+    assert_eq!((&copy["values"], &copy["status"]), (&state["values"], &json!("interrupted")));
+    assert_eq!((&copy["values"]["log"], &state["next"]), (&json!(["pre"]), &json!(["sleep"])));
+    assert_eq!(desk.get(&of_copy).await.1["values"], copy["values"]);
+    let (_, original) = desk.get(&path).await;
+    assert_eq!((&original["status"], &original["values"]), (&json!("busy"), &Value::Null));
+    drop(stream);
+    desk.stop().await;
+}
