@@ -1,14 +1,17 @@
 //! Reads the log of a thread: first the existing events, then new events as they occur.
 //!
 //! An [`EventTail`] ends when its thread is deleted. It never reads from a later thread with the same id, because that
-//! thread may belong to another user.
+//! thread may belong to another user. An event [`LogEvent::Lagged`] replaces events that were deleted before they were
+//! read, so that no event is lost silently.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
-use hier_core::runs::{EventPage, EventQuery, EventRow, Listener, Run, RunEnds, RunsError, ThreadRow};
+use hier_core::runs::{
+    EventPage, EventQuery, EventRow, Listener, LogEvent, NewEvent, Run, RunEnds, RunsError, ThreadRow,
+};
 use uuid::Uuid;
 
 use crate::app::{App, Caller};
@@ -18,6 +21,13 @@ use crate::fault::refused;
 
 /// Delay after which the log is read again without a notification, because notifications can be lost.
 const READ_AGAIN: Duration = Duration::from_secs(2);
+
+/// Number of events in the first read of a log. Later reads have as many events as fit into [`PAGE_BYTES`].
+const FIRST_PAGE: usize = 16;
+/// Maximum number of events in a read.
+const LARGEST_PAGE: usize = 1_000;
+/// Intended size of the events in a read, in bytes. A client that reads slowly keeps the events of one read in memory.
+const PAGE_BYTES: u64 = 1 << 20;
 
 /// Waits for a thread that may not exist yet.
 pub(crate) struct ThreadArrival {
@@ -59,6 +69,8 @@ pub(crate) struct EventTail {
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
     after: u64,
+    /// Number of events in the next read.
+    limit: usize,
     listener: Listener,
     read: VecDeque<EventRow>,
 }
@@ -85,7 +97,8 @@ impl EventTail {
     fn new(app: Arc<App>, thread: &str, run: Option<(Uuid, u64)>, after: u64) -> Self {
         // The listener exists before the first read, so that no event in between is missed.
         let listener = app.runs.notifier().thread(thread);
-        Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
+        let (thread, read) = (thread.to_owned(), VecDeque::new());
+        Self { app, thread, created: None, run, after, limit: FIRST_PAGE, listener, read }
     }
 
     /// Returns the next event once it exists. Returns `None` if the thread was deleted, or after the last event of a
@@ -110,17 +123,19 @@ impl EventTail {
         let Some(page) = self.page().await? else { return Ok(LogRead::End) };
         let Some(run) = self.row().await? else { return Ok(LogRead::End) };
         self.created = Some(page.created);
-        match self.accept(page) {
-            LogRead::Nothing if !run.status.is_live() => self.read_log().await,
-            read => Ok(read),
+        if page.events.is_empty() {
+            // The run may have started after the read of the page.
+            return if run.status.is_live() { Ok(LogRead::Nothing) } else { self.read_log().await };
         }
+        Ok(self.accept(page, Some(&run)))
     }
 
     async fn read_log(&mut self) -> ApiResult<LogRead> {
         // The status is read before the events, so that the events of an ended run are complete.
-        let is_over = self.run.is_some() && self.row().await?.is_none_or(|run| !run.status.is_live());
+        let run = self.row().await?;
+        let is_over = self.run.is_some() && run.as_ref().is_none_or(|run| !run.status.is_live());
         let Some(page) = self.page().await? else { return Ok(LogRead::End) };
-        match self.accept(page) {
+        match self.accept(page, run.as_ref()) {
             LogRead::Nothing if is_over => Ok(LogRead::End),
             read => Ok(read),
         }
@@ -128,7 +143,7 @@ impl EventTail {
 
     /// Reads the events after the last one that was read. Returns `None` if the thread no longer exists.
     async fn page(&self) -> ApiResult<Option<EventPage>> {
-        let mut query = EventQuery::after(&*self.thread, self.after);
+        let mut query = EventQuery::after(&*self.thread, self.after).limit(self.limit);
         query.run = self.run.map(|(id, _)| id);
         let page = match self.app.runs.events(query).await {
             Err(RunsError::NoThread { .. }) => return Ok(None),
@@ -137,11 +152,30 @@ impl EventTail {
         Ok(Some(page).filter(|page| self.created.is_none_or(|created| created == page.created)))
     }
 
-    fn accept(&mut self, page: EventPage) -> LogRead {
-        let last = page.events.last().map_or(self.after, |row| row.number);
-        self.after = last.max(self.after);
+    fn accept(&mut self, page: EventPage, run: Option<&Run>) -> LogRead {
+        let bytes: u64 = page.events.iter().map(|row| row.event.bytes()).sum();
+        if let Some(fitting) = (page.events.len() as u64 * PAGE_BYTES).checked_div(bytes) {
+            self.limit = usize::try_from(fitting).unwrap_or(LARGEST_PAGE).clamp(1, LARGEST_PAGE);
+        }
+        let gap = self.gap(&page, run);
+        self.read.extend(gap);
         self.read.extend(page.events);
+        self.after = self.read.back().map_or(self.after, |row| row.number);
         if self.read.is_empty() { LogRead::Nothing } else { LogRead::Events }
+    }
+
+    /// Returns an event that replaces the events that were deleted before the events of this page. `run` is the row of
+    /// the run. If the page is empty, the row was read before the page.
+    fn gap(&self, page: &EventPage, run: Option<&Run>) -> Option<EventRow> {
+        let first = page.events.first();
+        // A page may have events that were deleted after it was read.
+        let last_missing = page.gone.min(first.map_or(u64::MAX, |row| row.number.saturating_sub(1)));
+        let missed = last_missing.checked_sub(self.after).filter(|missed| *missed > 0)?;
+        if self.run.is_some() && self.after == 0 && is_complete(run, first) {
+            return None;
+        }
+        let lagged = NewEvent::new(self.run.map(|(id, _)| id), LogEvent::Lagged { missed });
+        Some(EventRow::new(last_missing, SystemTime::now(), lagged))
     }
 
     /// Reads the row of the run. Returns `None` if the run was deleted.
@@ -149,6 +183,17 @@ impl EventTail {
         let Some((id, number)) = self.run else { return Ok(None) };
         let found = self.app.runs.run(id).await.map_err(refused)?;
         Ok(found.filter(|run| run.number == number))
+    }
+}
+
+/// Returns true if no event of a run was deleted before `first`, the first event of the run that the log contains. The
+/// deleted events of the log then belong to other runs.
+fn is_complete(run: Option<&Run>, first: Option<&EventRow>) -> bool {
+    match first.map(|row| &row.event.body) {
+        Some(LogEvent::Start { attempt, .. }) => *attempt <= 1,
+        // A run that was cancelled before its start has no other event.
+        Some(LogEvent::End { .. }) | None => run.is_none_or(|run| run.started.is_none()),
+        Some(_) => false,
     }
 }
 

@@ -77,6 +77,11 @@ pub trait RunsLayer: SaverLayer {
         self.runs_store().run_backend().find_runs(query).await
     }
 
+    /// Forwards [`RunBackend::find_events`].
+    async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
+        self.runs_store().run_backend().find_events(query).await
+    }
+
     /// Forwards [`ThreadBackend::load_thread`].
     async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
         self.runs_store().thread_backend().load_thread(id).await
@@ -132,7 +137,7 @@ impl<T: RunsLayer> RunBackend for Layered<T> {
     }
 
     async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
-        self.0.runs_store().run_backend().find_events(query).await
+        self.0.find_events(query).await
     }
 
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {

@@ -66,10 +66,10 @@ impl AguiTranslator {
                     let name = value.get("name").and_then(Value::as_str).unwrap_or("custom");
                     self.push("CUSTOM", json!({ "name": name, "value": value }));
                 }
+                LogEvent::Lagged { missed } => self.lagged(*missed),
                 LogEvent::Interrupted(_)
                 | LogEvent::Debug { .. }
                 | LogEvent::Checkpoint(_)
-                | LogEvent::Lagged { .. }
                 | LogEvent::StateUpdate { .. } => {}
             }
         }
@@ -107,6 +107,13 @@ impl AguiTranslator {
             event["parentRunId"] = parent.as_str().into();
         }
         self.push("RUN_STARTED", event);
+    }
+
+    /// Reports missing events, and ends everything whose end may be among them. The start of the run may be missing, too,
+    /// and clients accept no other event before it.
+    fn lagged(&mut self, missed: u64) {
+        self.begin();
+        self.push("CUSTOM", json!({ "name": "lagged", "value": { "missed": missed } }));
     }
 
     fn message(&mut self, piece: &LoggedMessage) {

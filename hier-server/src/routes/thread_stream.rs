@@ -98,9 +98,14 @@ impl ThreadStream {
     /// Returns the events for a log event, with their numbers.
     async fn events(&mut self, row: &EventRow) -> ApiResult<Vec<(usize, SseEvent)>> {
         let Some(run) = row.event.run else {
-            let is_wanted = self.kinds.states && matches!(row.event.body, LogEvent::StateUpdate { .. });
-            let update = is_wanted.then(|| (1, SseEvent::new(row.event.mode(), row.event.body.data())));
-            return Ok(update.into_iter().collect());
+            let event = match &row.event.body {
+                LogEvent::StateUpdate { .. } if self.kinds.states => {
+                    SseEvent::new(row.event.mode(), row.event.body.data())
+                }
+                LogEvent::Lagged { missed } => StreamTranslator::gap(*missed),
+                _ => return Ok(Vec::new()),
+            };
+            return Ok(vec![(1, event)]);
         };
         if !self.runs.contains_key(&run) {
             let Some(found) = self.app.run_of(&self.thread, run).await? else { return Ok(Vec::new()) };

@@ -119,6 +119,11 @@ impl StreamTranslator {
         SseEvent::new("metadata", json!({ "run_id": run.id, "attempt": attempt }))
     }
 
+    /// Creates the event that replaces missing events. LangGraph's clients ignore it.
+    pub(crate) fn gap(missed: u64) -> SseEvent {
+        SseEvent::new("lagged", json!({ "missed": missed }))
+    }
+
     fn has(&self, mode: ClientMode) -> bool {
         self.modes.contains(&mode)
     }
@@ -160,7 +165,8 @@ impl StreamTranslator {
                 events.extend(1, self.debug(timestamp, &task, namespace));
             }
             LogEvent::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, namespace, row.at, &mut events),
-            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::Lagged { .. } | LogEvent::StateUpdate { .. } => {}
+            LogEvent::Lagged { missed } => events.extend(1, [Self::gap(missed)]),
+            LogEvent::End { .. } | LogEvent::Message(_) | LogEvent::StateUpdate { .. } => {}
         }
         events
     }

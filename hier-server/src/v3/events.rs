@@ -97,7 +97,16 @@ impl Events {
     }
 
     async fn translate(&mut self, row: &EventRow) -> ApiResult<()> {
-        let Some(run) = row.event.run else { return Ok(()) };
+        let events = match row.event.run {
+            // A gap, or a change of the state, which the protocol does not report.
+            None => self.translator.event(row, None, Default::default),
+            Some(run) => self.events_of(run, row).await?,
+        };
+        self.ready.extend(events.into_iter().filter(|event| event.seq > self.since));
+        Ok(())
+    }
+
+    async fn events_of(&mut self, run: Uuid, row: &EventRow) -> ApiResult<Vec<V3Event>> {
         let is_end = matches!(row.event.body, LogEvent::End { .. });
         let is_known = self.graphs.contains_key(&run);
         // The row is read at the first and at the last event of a run. The events of a deleted run are sent without its
@@ -108,9 +117,7 @@ impl Events {
         }
         let graph = self.graphs.get(&run).cloned().unwrap_or_default();
         let app = &self.app;
-        let events = self.translator.event(row, found.as_ref(), || (graph.clone(), app.message_paths(&graph)));
-        self.ready.extend(events.into_iter().filter(|event| event.seq > self.since));
-        Ok(())
+        Ok(self.translator.event(row, found.as_ref(), || (graph.clone(), app.message_paths(&graph))))
     }
 }
 

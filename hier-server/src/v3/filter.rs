@@ -62,7 +62,7 @@ impl EventFilter {
     }
 
     pub(crate) fn wants(&self, event: &V3Event) -> bool {
-        self.wants_channel(event) && self.wants_namespace(&event.namespace)
+        event.is_gap() || (self.wants_channel(event) && self.wants_namespace(&event.namespace))
     }
 
     fn wants_channel(&self, event: &V3Event) -> bool {

@@ -25,6 +25,9 @@ const PARTS: u64 = 4_096;
 /// end.
 const PASS: u64 = 1 << 40;
 
+/// The name of the event that replaces missing events.
+const GAP: &str = "lagged";
+
 /// Number of passes for which the event numbers fit into an integer of JavaScript.
 const LAST_PASS: u64 = 8_000;
 
@@ -54,6 +57,11 @@ impl V3Event {
     pub(crate) fn in_pass(mut self, pass: u64) -> Self {
         self.seq = numbered(self.seq, pass);
         self
+    }
+
+    /// Returns true for the event that replaces missing events. LangGraph's clients ignore it.
+    pub(crate) fn is_gap(&self) -> bool {
+        self.method == GAP
     }
 
     /// Returns true for the event that ends a run, which is the last event of the root graph.
@@ -139,6 +147,11 @@ impl V3Translator {
         ended: Option<&Run>,
         graph: impl FnOnce() -> (String, MessagePaths),
     ) -> Vec<V3Event> {
+        if let LogEvent::Lagged { missed } = row.event.body {
+            let mut builder = EventBuilder { row, run: row.event.run.unwrap_or_default(), events: Vec::new() };
+            builder.push(GAP, &[], json!({ "missed": missed }));
+            return builder.events;
+        }
         let Some(run) = row.event.run else { return Vec::new() };
         let projection = self.0.entry(run).or_default();
         if projection.graph.is_empty() {

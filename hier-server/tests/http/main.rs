@@ -17,6 +17,7 @@ mod databases;
 mod effects;
 mod elsewhere;
 mod endless;
+mod gaps;
 mod graphs;
 mod handlers;
 mod inside;

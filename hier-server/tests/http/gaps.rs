@@ -1,0 +1,202 @@
+//! Clients that read slowly or join later. They learn of the events that the log of the thread has deleted, and do not
+//! occupy much memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use hier_agents::prelude::*;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{EventPage, EventQuery, MemoryRuns, RunStore, RunsError};
+use hier_core::store::MemoryStore;
+use hier_server::{Server, async_trait};
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::agui::{events_of, input};
+use crate::support::{Desk, SentEvent, names, open, parse, said};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Parts {
+    count: u32,
+}
+
+/// The size of a part. A log contains two of them, and the sockets between server and client less than one.
+const PART: usize = 15 << 20;
+
+graph! {
+    /// Emits a large part whenever the test permits it.
+    Large<Parts, Arc<Semaphore>> = Graph { nodes: [emit], edges: [START >> emit >> END] }
+}
+
+async fn emit(parts: &Parts, run: &Run<Arc<Semaphore>>) {
+    for number in 0..parts.count {
+        run.context().acquire().await.expect("the gate stays").forget();
+        run.emit(json!({ "number": number, "text": "x".repeat(PART) }));
+    }
+}
+
+async fn with_permits(permits: usize) -> (Desk, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(permits));
+    (open(Server::new().graph("large", Large::compile(), gate.clone())).await, gate)
+}
+
+fn request(parts: u32) -> Value {
+    json!({ "assistant_id": "large", "input": { "count": parts }, "stream_mode": "custom", "stream_resumable": true })
+}
+
+/// Runs the graph on a thread. Returns the path of the run.
+async fn run(desk: &Desk, thread: &str, parts: u32) -> String {
+    let (status, run) = desk.post(&format!("/threads/{thread}/runs"), request(parts)).await;
+    assert_eq!(status, 200, "{run}");
+    let path = format!("/threads/{thread}/runs/{}", run["run_id"].as_str().expect("an id"));
+    assert_eq!(desk.get(&format!("{path}/join")).await.1["count"], parts);
+    path
+}
+
+async fn follow(desk: &Desk, path: &str, after: &str) -> Response {
+    let request = desk.client.get(format!("{}{path}", desk.base)).header("last-event-id", after);
+    request.send().await.expect("a stream")
+}
+
+async fn joined(desk: &Desk, run: &str, after: &str) -> Vec<SentEvent> {
+    parse(&follow(desk, &format!("{run}/stream"), after).await.text().await.expect("a body"))
+}
+
+/// Reads an open stream until it has this number of events. Returns the names.
+async fn first(desk: &Desk, mut stream: Response, count: usize) -> Vec<String> {
+    let received = desk.until(&mut stream, &mut String::new(), |received| received.len() >= count).await;
+    received.into_iter().take(count).map(|one| one.event).collect()
+}
+
+fn numbers(received: &[SentEvent]) -> Vec<&Value> {
+    said(received, "custom").into_iter().map(|data| &data["number"]).collect()
+}
+
+#[tokio::test]
+async fn slow_client_learns_of_the_events_that_it_misses() {
+    let (desk, gate) = with_permits(1).await;
+    let thread = desk.thread().await;
+    let mut stream = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &request(4)).await;
+    let path = stream.headers()["content-location"].to_str().expect("a path").to_owned();
+    let mut text = String::new();
+    while !text.contains("event: custom") {
+        let chunk = stream.chunk().await.expect("a part of the stream").expect("the stream goes on");
+        text.push_str(std::str::from_utf8(&chunk).expect("text"));
+    }
+    // The server waits until the client reads the rest of the first part.
+    gate.add_permits(3);
+    desk.get(&format!("{path}/join")).await;
+    text.push_str(&stream.text().await.expect("the rest of the stream"));
+    let received = parse(&text);
+    assert_eq!(names(&received)[..3], ["metadata", "custom", "lagged"]);
+    let (numbers, missed) = (numbers(&received), &received[2].data["missed"]);
+    assert_eq!((numbers[0], numbers[numbers.len() - 1]), (&json!(0), &json!(3)));
+    assert_eq!(missed.as_u64().map(|missed| missed as usize + numbers.len()), Some(4), "{missed} and {numbers:?}");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn client_that_joins_later_learns_of_deleted_events() {
+    let (desk, _gate) = with_permits(usize::MAX >> 3).await;
+    let thread = desk.thread().await;
+    let path = run(&desk, &thread, 3).await;
+    let received = joined(&desk, &path, "-1").await;
+    assert_eq!(names(&received), ["lagged", "custom"]);
+    assert_eq!((&received[0].data, numbers(&received)[0]), (&json!({ "missed": 3 }), &json!(2)));
+    let known = received[0].id.clone().expect("an id");
+    assert_eq!(joined(&desk, &path, &known).await, received[1..], "the gap is reported once");
+
+    let later = run(&desk, &thread, 1).await;
+    let received = joined(&desk, &later, "-1").await;
+    assert_eq!(names(&received), ["metadata", "custom"], "the log contains all events of this run");
+
+    let stream = format!("/threads/{thread}/stream");
+    assert_eq!(first(&desk, follow(&desk, &stream, "-1").await, 2).await, ["lagged", "custom"]);
+    assert_eq!(first(&desk, follow(&desk, &stream, &known).await, 1).await, ["custom"]);
+    let states = format!("{stream}?stream_modes=state_update");
+    assert_eq!(first(&desk, follow(&desk, &states, "-1").await, 1).await, ["lagged"]);
+    let channels = json!({ "channels": ["lifecycle"], "namespaces": [["other"]] });
+    let events = desk.send(Method::POST, &format!("{stream}/events"), &channels).await;
+    assert_eq!(first(&desk, events, 1).await, ["lagged"]);
+    let studio = desk.send(Method::GET, &format!("/studio/api/threads/{thread}/events"), &Value::Null).await;
+    let studio = desk.until(&mut { studio }, &mut String::new(), |received| !received.is_empty()).await;
+    assert_eq!(studio[0].data["mode"], "lagged");
+    desk.stop().await;
+}
+
+/// Clients of AG-UI accept no event before the start of the run.
+#[tokio::test]
+async fn agui_reports_a_gap_after_the_start_of_the_run() {
+    let (desk, _gate) = with_permits(usize::MAX >> 3).await;
+    let input = input("large", "run", json!({ "state": { "count": 3 } }));
+    events_of(&desk, "large", input.clone()).await;
+    let again = events_of(&desk, "large", input).await;
+    let [start, gap, .., end] = &again[..] else { panic!("{} events", again.len()) };
+    assert_eq!((&start["type"], &end["type"]), (&json!("RUN_STARTED"), &json!("RUN_FINISHED")));
+    assert_eq!((&gap["type"], &gap["name"]), (&json!("CUSTOM"), &json!("lagged")));
+    assert!(gap["value"]["missed"].as_u64().is_some_and(|missed| missed > 0), "{gap}");
+    desk.stop().await;
+}
+
+/// Remembers the size of the events in each read of a log.
+struct MeasuredStore {
+    runs: MemoryRuns,
+    reads: Arc<Mutex<Vec<u64>>>,
+}
+
+impl fmt::Debug for MeasuredStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MeasuredStore")
+    }
+}
+
+#[async_trait]
+impl SaverLayer for MeasuredStore {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for MeasuredStore {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
+        let page = self.runs.run_backend().find_events(query).await?;
+        self.reads.lock().expect("a lock").push(page.events.iter().map(|row| row.event.bytes()).sum());
+        Ok(page)
+    }
+}
+
+async fn chatter(parts: &Parts, run: &Run) {
+    for number in 0..parts.count {
+        run.emit(json!({ "number": number, "text": "x".repeat(200 << 10) }));
+    }
+}
+
+graph! {
+    /// Emits parts of 200 KiB.
+    Chatter<Parts> = Graph { nodes: [chatter], edges: [START >> chatter >> END] }
+}
+
+/// The server keeps the events of a read until the client has received them.
+#[tokio::test]
+async fn stream_reads_a_large_log_in_small_pieces() {
+    let reads = Arc::new(Mutex::new(Vec::new()));
+    let store = Arc::new(Layered(MeasuredStore { runs: MemoryRuns::new(), reads: reads.clone() }));
+    let server = Server::new().graph("large", Chatter::compile(), ());
+    let desk = open(server.storage(store, Arc::new(MemoryStore::default()))).await;
+    let path = run(&desk, &desk.thread().await, 100).await;
+    reads.lock().expect("a lock").clear();
+    let received = joined(&desk, &path, "-1").await;
+    assert_eq!(numbers(&received), (0..100).map(Value::from).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    let reads = reads.lock().expect("a lock").clone();
+    assert!(reads.len() > 10 && reads.iter().all(|bytes| *bytes < 4 << 20), "{reads:?}");
+    desk.stop().await;
+}
