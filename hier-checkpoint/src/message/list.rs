@@ -1,5 +1,6 @@
 //! A conversation: a list of messages whose clones share the messages.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,20 +59,14 @@ impl Messages {
     #[doc(hidden)]
     #[must_use]
     pub fn preceded_by(&self, first: Option<Message>) -> Self {
-        match first {
-            Some(first) => Self::of([Arc::new(identified(first))].into_iter().chain(self.list.iter().cloned())),
-            None => self.clone(),
-        }
+        let Some(first) = first else { return self.clone() };
+        Self::of([Arc::new(identified(first))].into_iter().chain(self.list.iter().cloned()))
     }
 
     #[doc(hidden)]
     #[must_use]
     pub fn followed_by(&self, others: Vec<Message>) -> Self {
-        let mut all = self.clone();
-        for message in others {
-            all.push(Arc::new(identified(message)));
-        }
-        all
+        self.clone().extended(others.into_iter().map(|message| Arc::new(identified(message))))
     }
 
     #[doc(hidden)]
@@ -81,17 +76,17 @@ impl Messages {
             *self = Self::default();
             return self.merge(Self::of(new.list.into_iter().skip(place + 1)));
         }
-        let mut removed: Vec<String> = Vec::new();
+        let mut removed: HashSet<String> = HashSet::new();
         for message in new.list {
             let known = message.id.as_ref().and_then(|id| Some((id, self.place(id)?)));
             match (known, &message.body) {
-                (Some((id, _)), Body::Remove) => removed.push(id.clone()),
+                (Some((id, _)), Body::Remove) => _ = removed.insert(id.clone()),
                 (None, Body::Remove) => {
                     let id = message.id.as_deref().unwrap_or_default();
                     return Err(ReduceError::new(format!("there is no message with the id `{id}` to remove")));
                 }
                 (Some((id, place)), _) => {
-                    removed.retain(|other| other != id);
+                    removed.remove(id);
                     self.replace(place, message);
                 }
                 (None, _) => self.push(message),
@@ -100,24 +95,28 @@ impl Messages {
         if !removed.is_empty() {
             let list = std::mem::take(self).list;
             let kept = |message: &Arc<Message>| message.id.as_ref().is_none_or(|id| !removed.contains(id));
-            list.into_iter().filter(kept).for_each(|message| self.push(message));
+            *self = Self::of(list.into_iter().filter(kept));
         }
+        self.extend_paired();
         Ok(())
     }
 
     fn push(&mut self, message: Arc<Message>) {
         self.places.add(message.id.as_deref(), self.list.len(), || ids(&self.list));
         self.list.push_back(message);
+    }
+
+    fn extended(mut self, more: impl Iterator<Item = Arc<Message>>) -> Self {
+        more.for_each(|message| self.push(message));
         self.extend_paired();
+        self
     }
 
     fn replace(&mut self, place: usize, message: Arc<Message>) {
-        let new = message.clone();
-        let old = self.list.set(place, message);
+        let old = self.list.set(place, message.clone());
         let call_ids = |message: &Message| message.tool_calls().iter().map(|call| call.id.clone()).collect::<Vec<_>>();
-        if old.tool_call_id() != new.tool_call_id() || call_ids(&old) != call_ids(&new) {
+        if old.tool_call_id() != message.tool_call_id() || call_ids(&old) != call_ids(&message) {
             self.paired = 0;
-            self.extend_paired();
         }
     }
 
@@ -166,11 +165,7 @@ impl Messages {
 
     #[doc(hidden)]
     pub fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
-        let mut all = Self::default();
-        for message in messages {
-            all.push(message);
-        }
-        all
+        Self::default().extended(messages)
     }
 }
 
