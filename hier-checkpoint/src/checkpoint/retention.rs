@@ -233,7 +233,7 @@ pub fn is_per_call(namespace: &str) -> bool {
 /// ```
 #[must_use = "the sweeper stops when its guard is dropped"]
 pub fn sweep_every(saver: impl Checkpointer, every: Duration) -> Sweeper {
-    Sweeper { _task: AbortOnDropHandle::new(tokio::spawn(sweep_forever(saver, every))) }
+    Sweeper(AbortOnDropHandle::new(tokio::spawn(sweep_forever(saver, every))))
 }
 
 async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
@@ -254,6 +254,11 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
 /// The handle of a background task that deletes expired threads. [`sweep_every`] returns it. Dropping the handle stops
 /// the task.
 #[derive(Debug)]
-pub struct Sweeper {
-    _task: AbortOnDropHandle<()>,
+pub struct Sweeper(AbortOnDropHandle<()>);
+
+impl Sweeper {
+    /// Returns true if the task has ended, for example because its runtime has shut down.
+    pub fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
 }

@@ -1,7 +1,7 @@
 //! Tool calls of clients. Each call is a run, which may ask questions and continue with the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, Claim, Sweeper, WhenRunning, sweep_every};
@@ -23,7 +23,8 @@ pub(crate) struct GraphCalls {
     pub(crate) key: SealKey,
     pub(crate) lasts: Duration,
     pub(crate) running: Arc<Semaphore>,
-    sweeper: OnceLock<Sweeper>,
+    /// `None` before the first request of a server that was created outside a runtime.
+    sweeper: Mutex<Option<Sweeper>>,
 }
 
 /// The interval at which expired threads are deleted.
@@ -66,15 +67,15 @@ pub(crate) struct AskedQuestions {
 impl AskedQuestions {
     /// Returns the next questions of the same call. If an answer had the wrong type, its question is among them again
     /// and keeps its deadline. All of them must then be answered by this deadline, because the client sends their
-    /// answers together.
-    pub(crate) fn next(self, questions: &[Question], lasts: Duration) -> Self {
+    /// answers together. Returns `None` if the deadline has passed during the run.
+    pub(crate) fn next(self, questions: &[Question], lasts: Duration) -> Option<Self> {
         let ids = ids(questions);
-        if ids == self.ids {
-            return self;
+        if !ids.iter().any(|id| self.ids.contains(id)) {
+            return Some(Self { ids, until: Instant::now().checked_add(lasts), state: None });
         }
-        let is_again = ids.iter().any(|id| self.ids.contains(id));
-        let until = if is_again { self.until } else { Instant::now().checked_add(lasts) };
-        Self { ids, until, state: None }
+        let state = self.state.filter(|_| ids == self.ids);
+        let next = Self { ids, until: self.until, state };
+        (!next.remaining().is_zero()).then_some(next)
     }
 
     /// Returns the time that is left for the answers.
@@ -92,12 +93,16 @@ impl GraphCalls {
         most: usize,
     ) -> Self {
         let running = Arc::new(Semaphore::new(most));
-        Self { graphs, saver, key, lasts, running, sweeper: OnceLock::new() }
+        Self { graphs, saver, key, lasts, running, sweeper: Mutex::default() }
     }
 
-    /// Deletes expired threads from now on, such as those of an earlier process. Needs a tokio runtime.
+    /// Deletes expired threads from now on, such as those of an earlier process. Needs a tokio runtime. If the runtime
+    /// of an earlier call has ended, the deletion continues in this runtime.
     pub(crate) fn sweep(&self) {
-        self.sweeper.get_or_init(|| sweep_every(self.saver.clone(), SWEEP));
+        let mut sweeper = self.sweeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if sweeper.as_ref().is_none_or(Sweeper::has_ended) {
+            *sweeper = Some(sweep_every(self.saver.clone(), SWEEP));
+        }
     }
 
     /// Returns a permit for one more call, or `None` at the limit.

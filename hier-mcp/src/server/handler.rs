@@ -257,11 +257,16 @@ impl ClientRequestHandler {
                 continue;
             }
             let CallOutcome::Asks(questions) = outcome else { break outcome };
-            asked = asked.next(&questions, self.calls.lasts);
-            if !is_old(context) {
-                break CallOutcome::Asks(questions);
-            }
-            match self.ask_in_time(&questions, asked.remaining(), context).await {
+            let answered = if let Some(next) = std::mem::take(&mut asked).next(&questions, self.calls.lasts) {
+                asked = next;
+                if !is_old(context) {
+                    break CallOutcome::Asks(questions);
+                }
+                self.ask_in_time(&questions, asked.remaining(), context).await
+            } else {
+                Err(self.calls.unanswered())
+            };
+            match answered {
                 Ok(answered) => input = answered,
                 Err(why) => {
                     self.calls.delete_thread(&thread).await;

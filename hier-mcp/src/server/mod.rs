@@ -183,7 +183,8 @@ impl McpServer {
 
     /// Sets the time within which a client must answer a question. An answer of the wrong type does not extend this time.
     /// The server rejects later answers. A task that waits for the answer, or a call of a client with an older protocol,
-    /// then fails. Defaults to 24 hours.
+    /// then fails. A call also fails if its run finds after this time that an answer has the wrong type. Defaults to 24
+    /// hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self

@@ -99,9 +99,14 @@ async fn run(
             CallOutcome::Asks(questions) => questions,
         };
         drop(place.take());
-        asked = asked.next(&questions, calls.lasts);
-        let late = |_| Err(Ok(failed(calls.unanswered())));
-        match timeout(asked.remaining(), ask(task, &questions, &mut used)).await.unwrap_or_else(late) {
+        let late = || Err(Ok(failed(calls.unanswered())));
+        let answered = if let Some(next) = std::mem::take(&mut asked).next(&questions, calls.lasts) {
+            asked = next;
+            timeout(asked.remaining(), ask(task, &questions, &mut used)).await.unwrap_or_else(|_| late())
+        } else {
+            late()
+        };
+        match answered {
             Ok(answered) => input = answered,
             Err(ended) => {
                 calls.delete_thread(&thread).await;

@@ -1,17 +1,20 @@
 //! Questions that the client declines or never answers.
 
+use std::future::IntoFuture;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::{Checkpointer, Claim, Lease, MemorySaver, SaverError, SaverLayer};
-use hier_core::{Result, async_trait};
+use hier_core::{CancellationToken, Result, async_trait};
 use hier_mcp::McpServer;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::ends::{eventually, pass, threads};
 use crate::sessions::Session;
 use crate::tasks::{ask, next_question, start, until};
-use crate::{Book, Nights, Office, Trip, TripUpdate, accepted, call, serve, server};
+use crate::{Book, Nights, Office, Trip, TripUpdate, accepted, call, post, serve, server};
 
 fn declined(key: &str) -> Value {
     json!({ key: { "action": "decline" } })
@@ -173,4 +176,63 @@ async fn wrong_answer_does_not_extend_the_time_of_a_call() {
     let ended = session.next(&mut calling).await;
     let text = ended["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("no answer within 14 s"), "{ended}");
+}
+
+graph! {
+    /// Takes 23 hours to read an answer.
+    Slow<Trip, Office> = Graph { nodes: [late, view], edges: [START >> late >> END, START >> view >> END] }
+}
+
+async fn view(run: &Run<Office>) -> Result<TripUpdate> {
+    Ok(Trip::update().place(run.interrupt::<String>(&json!({"key": "view", "message": "Which view?"})).await?))
+}
+
+async fn late(run: &Run<Office>) -> Result<TripUpdate> {
+    if run.context().begun.fetch_add(1, Ordering::SeqCst) > 0 {
+        pass(Duration::from_hours(23)).await;
+    }
+    let Nights { nights } = run.interrupt(&json!({"key": "nights", "message": "How many nights?"})).schema().await?;
+    Ok(Trip::update().booking(format!("{nights} nights")))
+}
+
+/// The first answers close one of the questions, so the other is asked with a new state.
+#[tokio::test]
+async fn wrong_answers_of_slow_runs_do_not_extend_the_time_of_a_question() {
+    let saver = MemorySaver::new();
+    let url = serve(McpServer::new().graph("slow", Slow::compile(), Office::default()).saver(saver.clone())).await;
+    let asked = call(&url, json!({"name": "slow", "arguments": {}})).await;
+    let mut responses = accepted("nights", json!({"nights": "many"}));
+    responses["view"] = accepted("view", json!({"answer": "the sea"}))["view"].clone();
+    let state = &asked["result"]["requestState"];
+    let again = call(&url, json!({"name": "slow", "inputResponses": responses, "requestState": state})).await;
+    let next = &again["result"]["requestState"];
+    assert!(next.is_string() && next != state, "{again}");
+    // The deadline passes while the run reads this answer.
+    let ended = call(&url, json!({"name": "slow", "inputResponses": responses, "requestState": next})).await;
+    let text = ended["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("no answer within 86400 s"), "{ended}");
+    assert_eq!(threads(&saver).await.len(), 0);
+}
+
+/// A router may be created in a runtime that ends before the router serves.
+#[test]
+fn expired_threads_are_deleted_in_another_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (saver, first) = (MemorySaver::new(), runtime());
+    let office = Office::default();
+    let router = first.block_on(async {
+        let server = server(&office).without_auth().saver(saver.clone());
+        server.router(CancellationToken::new()).unwrap()
+    });
+    drop(first);
+    runtime().block_on(async {
+        let book = Book::compile().checkpointer(saver.clone());
+        let config = Config::new().thread("left").time_to_live(Duration::ZERO);
+        assert!(!book.invoke(Trip::default()).config(config).context(office.clone()).await.unwrap().is_finished());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(axum::serve(listener, router).into_future());
+        post(&url, "tools/list", json!({}), json!({})).await;
+        eventually("the thread is deleted", async || threads(&saver).await.is_empty()).await;
+    });
 }
