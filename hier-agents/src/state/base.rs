@@ -87,9 +87,11 @@ pub struct BaseState {
     pub trust_labels: ConversationLabels,
     /// The tools that the model has found by search.
     #[reducer(with = FoundTools::merge)]
+    #[channel(delta)]
     pub found_tools: FoundTools,
     /// The background subagents that the agent has started, by handle.
     #[reducer(with = BackgroundSubagents::merge)]
+    #[channel(delta)]
     pub background_subagents: BackgroundSubagents,
     /// The number of model requests in this turn.
     pub iteration_number: u32,

@@ -1,14 +1,19 @@
 //! The records of background subagents: their handles, their counts, and runs that a supervisor leaves behind.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hier_agents::ChatRequest;
 use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer as _, Claim, Lease, ListQuery, MemorySaver, SaverError, SaverLayer};
+use hier_agents::{BackgroundStatus, ChatRequest};
+use hier_core::checkpoint::{
+    Checkpointer as _, Claim, Commit, Lease, LeaseState, ListQuery, MemorySaver, SaverError, SaverLayer, WriteRecord,
+};
 use hier_core::graph::Failure;
 use hier_core::{Result, async_trait};
+use hier_testkit::Layered;
 use serde_json::json;
 
 use crate::background::{Lab, Lead, Researcher, digs_once, results, start, team};
@@ -67,6 +72,31 @@ impl SaverLayer for WithoutBackground {
     }
 }
 
+/// A saver that counts the stored bytes of the channel `background_subagents`.
+#[derive(Default)]
+struct Weighed {
+    memory: MemorySaver,
+    bytes: AtomicUsize,
+}
+
+#[async_trait]
+impl SaverLayer for Weighed {
+    type Inner = MemorySaver;
+
+    fn inner(&self) -> &MemorySaver {
+        &self.memory
+    }
+
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        for record in &commit.records {
+            let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { continue };
+            let own = pieces.iter().filter(|piece| &*checkpoint.channels[piece.channel] == "background_subagents");
+            self.bytes.fetch_add(own.map(|piece| piece.bytes.len()).sum(), Ordering::Relaxed);
+        }
+        self.memory.commit(lease, commit).await
+    }
+}
+
 fn approval() -> Command<Filing> {
     Command::resume(json!({ "decision": "approve" }))
 }
@@ -119,6 +149,30 @@ async fn work_before_a_restart_counts_once() {
     let counts: Vec<u64> = out.state().base.layer_counts.iter().map(|(_, count)| count).collect();
     assert_eq!(model.call_count(), 5);
     assert_eq!(counts, [5]);
+}
+
+/// Returns the stored bytes of the records of this many subagents, which work one after another.
+async fn stored(subagents: usize) -> usize {
+    let task = "ore ".repeat(500);
+    let rounds = (0..subagents).flat_map(|_| [start(&task), call("wait_for_subagents", json!({}))]);
+    let model = team(rounds.chain([Message::assistant("done")]), finds);
+    let saver = Arc::new(Layered(Weighed::default()));
+    let lead = Lead::compile().checkpointer(saver.clone());
+    let config = Config::new().thread("t").recursion_limit(1_000);
+    let out = lead.invoke(Message::user("Go.")).config(config.clone()).context(Lab::new(&model)).await.unwrap();
+    assert!(out.is_finished());
+    let records = out.state().base.background_subagents.clone();
+    assert_eq!(records.iter().filter(|(_, record)| record.status == BackgroundStatus::Reported).count(), subagents);
+    let read = lead.state("t").await.unwrap();
+    assert_eq!(read.values.base.background_subagents, records);
+    saver.bytes.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn stored_bytes_of_records_grow_with_their_number() {
+    let (few, many) = (stored(5).await, stored(20).await);
+    // Linear growth is 4 times as much, quadratic growth 16 times.
+    assert!(many < few * 6, "5 subagents: {few} bytes, 20 subagents: {many} bytes");
 }
 
 #[tokio::test(start_paused = true)]
