@@ -98,6 +98,19 @@ pub(super) fn size_of_text(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + other).unwrap_or(u64::MAX)
 }
 
+/// Returns the longest start of a text that counts at most as this number of tokens.
+pub(super) fn start_of_text(text: &str, tokens: u64) -> &str {
+    // Counted in quarters of a token.
+    let mut left = tokens.saturating_mul(4);
+    let mut fits = |letter: char| {
+        let rest = left.checked_sub(if letter.is_ascii() { 1 } else { 4 });
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let end: usize = text.chars().map_while(|letter| fits(letter).then(|| letter.len_utf8())).sum();
+    &text[..end]
+}
+
 fn size_of_json(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 1,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::cut_points::cut_points;
 use super::record::{Clipping, Compaction, MessageMark, is_system};
-use super::size::{ContextUsage, size, size_of_all, size_of_text};
+use super::size::{ContextUsage, size, size_of_all, size_of_text, start_of_text};
 use super::view::sent_messages;
 use hier_checkpoint::message::{Body, Messages};
 
@@ -48,6 +48,14 @@ impl CompactionGoal {
     /// Returns the maximum length of the summary, in tokens.
     pub(crate) fn summary(&self) -> u64 {
         (self.size() / 5).clamp(50, LONGEST_SUMMARY)
+    }
+
+    /// Cuts off the end of a summary that is more than twice as long as it should be.
+    pub(crate) fn limit_summary(&self, summary: String) -> String {
+        if size_of_text(&summary) <= self.summary().saturating_mul(2) {
+            return summary;
+        }
+        format!("{}…", start_of_text(&summary, self.summary().saturating_mul(3) / 2))
     }
 
     fn is_reached(&self, messages: &Messages, record: &Compaction) -> bool {
@@ -102,12 +110,7 @@ impl StageResult {
     ) -> Self {
         let mut record = self.record;
         record.cut = MessageMark::behind(messages, to);
-        let most = usize::try_from(goal.summary().saturating_mul(6)).unwrap_or(usize::MAX);
-        record.summary = if size_of_text(&summary) <= goal.summary().saturating_mul(2) {
-            summary
-        } else {
-            summary.chars().take(most).chain(['…']).collect()
-        };
+        record.summary = goal.limit_summary(summary);
         record.by = by;
         record.clipped_to(messages, goal)
     }

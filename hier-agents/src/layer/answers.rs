@@ -1,9 +1,11 @@
 //! Counts of the answers that models give to a call, for the layers around the call.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use hier_checkpoint::message::{Usage, Usd};
 use hier_checkpoint::sync::lock;
@@ -32,16 +34,39 @@ impl AddAssign for Answers {
 
 /// Counts the answers to a call, including answers that no layer returns, such as summaries. The innermost end of the
 /// layers adds each answer. A layer that needs the count of its inner layers passes its own counter to them. It then
-/// adds the total of this counter to the counter that it received.
+/// adds this counter to the counter that it received, even if the call has failed.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerCounter(Mutex<Answers>);
+pub(crate) struct AnswerCounter(Mutex<CountedAnswers>);
+
+#[derive(Clone, Debug, Default)]
+struct CountedAnswers {
+    once: Answers,
+    /// The answers of recorded steps, by the ids of the records. A call that repeats a failed call finds the records
+    /// again, and must not count their answers twice.
+    recorded: BTreeMap<Uuid, Answers>,
+}
 
 impl AnswerCounter {
     pub(crate) fn add(&self, more: Answers) {
-        *lock(&self.0) += more;
+        lock(&self.0).once += more;
+    }
+
+    /// Adds the answers of a recorded step, unless they are counted already.
+    pub(super) fn add_recorded(&self, record: Uuid, answers: Answers) {
+        lock(&self.0).recorded.insert(record, answers);
+    }
+
+    pub(super) fn add_all(&self, inner: &Self) {
+        let CountedAnswers { once, recorded } = lock(&inner.0).clone();
+        let mut counted = lock(&self.0);
+        counted.once += once;
+        counted.recorded.extend(recorded);
     }
 
     pub(super) fn get(&self) -> Answers {
-        *lock(&self.0)
+        let counted = lock(&self.0);
+        let mut total = counted.once;
+        counted.recorded.values().for_each(|answers| total += *answers);
+        total
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::answers::{AnswerCounter, Answers};
 use super::chunks::ChunkFilter;
@@ -62,8 +63,7 @@ where
             return next.call(call).await;
         }
         let Some(conversation) = SplitConversation::split(&call) else { return next.call(call).await };
-        let (writes, answers) = (Vec::new(), Answers::default());
-        CompactedCall { compact: self, call, next, conversation, writes, answers }.ask().await
+        CompactedCall { compact: self, call, next, conversation, writes: Vec::new() }.ask().await
     }
 }
 
@@ -102,6 +102,8 @@ struct Summary {
     usage: Usage,
     /// The answers of models for this summary. The outer layers count these answers.
     answers: Answers,
+    #[serde(default)]
+    id: Uuid,
 }
 
 /// A model call whose conversation may be compacted.
@@ -112,8 +114,6 @@ struct CompactedCall<'a, S: Values, C> {
     conversation: SplitConversation,
     /// The writes of other layers during the calls for summaries.
     writes: LayerWrites<S>,
-    /// The answers for summaries.
-    answers: Answers,
 }
 
 impl<S, C> CompactedCall<'_, S, C>
@@ -164,12 +164,9 @@ where
         }
     }
 
-    /// Adds the new compaction to the reply, and puts the writes of the calls for summaries in front of its writes. Counts
-    /// the answers of these calls. If the call fails, its repetition counts these answers, because their steps are
-    /// recorded.
+    /// Adds the new compaction to the reply, and puts the writes of the calls for summaries in front of its writes.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.splice(..0, self.writes.drain(..));
-        self.call.answers.add(std::mem::take(&mut self.answers));
         let Some(record) = record else { return reply };
         let write = BaseState::channels().compaction.write::<S>(Some(Box::new(record)));
         reply.write(S::Update::from_writes(Writes::from_iter([write])))
@@ -235,8 +232,9 @@ where
             let asked = prompts::summary_request(&summary.text, &text);
             let work = self.summarize(model, &asked, goal.summary());
             let Some(next) = run.step_of::<_, Option<Summary>>(SUMMARY, &asked, work).await? else { return Ok(None) };
-            self.answers += next.answers;
-            summary = Summary { usage: summary.usage + next.usage, ..next };
+            self.call.answers.add_recorded(next.id, next.answers);
+            let text = goal.limit_summary(next.text);
+            summary = Summary { text, usage: summary.usage + next.usage, ..next };
         }
         Ok(Some(summary))
     }
@@ -260,19 +258,21 @@ where
         let Self { next, call, .. } = &*self;
         let answers = AnswerCounter::default();
         let call = ModelCall { request, model, output: None, answers: &answers, ..call.clone() };
-        let (outcome, writes) = next.call(call.filter_chunks(|| DropChunks)).await?.into_parts();
+        let made = next.call(call.filter_chunks(|| DropChunks)).await;
+        let answers = answers.get();
+        // The answers of a failed request are not recorded.
+        let (outcome, writes) = made.inspect_err(|_| self.call.answers.add(answers))?.into_parts();
         self.writes.extend(writes);
         let ModelOutcome::Answer(answer) = outcome else { return Ok(None) };
         let text = answer.text();
-        let answers = answers.get();
         if text.trim().is_empty() {
-            self.answers += answers;
+            self.call.answers.add(answers);
             let reason = "it returned an empty summary".to_owned();
             let error = ModelError::BadAnswer { model: model.name().to_owned(), reason };
             return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false));
         }
         let usage = answer.message.usage().unwrap_or_default();
-        Ok(Some(Summary { text, by: model.name().to_owned(), usage, answers }))
+        Ok(Some(Summary { text, by: model.name().to_owned(), usage, answers, id: Uuid::new_v4() }))
     }
 }
 

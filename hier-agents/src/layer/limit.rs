@@ -189,7 +189,7 @@ where
         let (outer, inner) = (call.answers, AnswerCounter::default());
         let needs_cost = call.needs_cost || self.cost.is_some();
         let made = next.call(ModelCall { needs_cost, answers: &inner, ..call }).await;
-        outer.add(inner.get());
+        outer.add_all(&inner);
         let mut reply = made?;
         let answers = answered(&reply, inner.get());
         if let Some(reserved) = reserved {

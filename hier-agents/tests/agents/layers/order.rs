@@ -5,7 +5,8 @@ use hier_agents::layer::{
     ToolUse, Verdict,
 };
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, ChatModel};
+use hier_agents::{AgentBuilder, ChatModel, Compact, ModelError};
+use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::Retry;
 use hier_core::message::ToolCall;
 use hier_core::state::Values;
@@ -244,4 +245,29 @@ fn drawings_list_layers_in_order() {
     assert!(around.contains("(reasoning<hr/><small><em>layers = Limit</em></small>)"), "{around}");
     assert!(around.contains("layers = Limit, Inherited#40;Retry#41;"), "{around}");
     assert_eq!(around.matches("layers = ").count(), 4, "two nodes of each agent make calls: {around}");
+}
+
+/// The first model writes four summaries, two before each of its rejections. The second model needs only the first two of
+/// these summaries.
+#[tokio::test]
+async fn outer_limit_counts_the_summaries_of_a_failed_model() {
+    let strict = ScriptedModel::try_reacting(|request| {
+        let is_summary = request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"));
+        let too_long = || ModelError::TooLong { model: "strict".to_owned(), reason: "at most 0 tokens".to_owned() };
+        is_summary.then(|| Message::assistant("They talked.")).ok_or_else(too_long)
+    });
+    let cheap = ScriptedModel::new([Message::assistant("Yes.")]);
+    let agent = AgentBuilder::<BaseState, Shop>::new("desk")
+        .layer(Limit::new().model_calls(100))
+        .layer(Fallback::<Shop>::new(|shop| &shop.cheap))
+        .layer(Compact::new().context_tokens(1_500).at(0.9).to(0.8));
+    let talk =
+        (0..20).flat_map(|turn| [Message::user(format!("turn {turn}")), Message::assistant("word ".repeat(100))]);
+    let input = BaseState::update().messages(talk.chain([Message::user("go on")]).collect::<Vec<_>>());
+    let shop = Shop { base: BaseContext::new(strict.clone()), smart: Arc::new(cheap.clone()), cheap: cheap.clone() };
+    let desk = agent.compile().unwrap().checkpointer(MemorySaver::new());
+    let out = desk.invoke(input).thread("t").context(shop).await.unwrap();
+    assert_eq!((strict.call_count(), cheap.call_count()), (6, 1), "four summaries, two rejections, and a reply");
+    let counts: Vec<u64> = out.state().layer_counts.iter().map(|(_, count)| count).collect();
+    assert_eq!(counts, [5]);
 }

@@ -247,3 +247,23 @@ async fn last_user_message_is_sent_once() {
         }
     }
 }
+
+/// A token of most languages is longer than a letter, and a token of Chinese is not.
+#[tokio::test]
+async fn long_summary_is_cut_off_in_all_languages() {
+    for (written, most) in [("谈话。".repeat(240), 200), ("They talked. ".repeat(240), 800)] {
+        let answer = written.clone();
+        let model = provider(3_000, move |request| {
+            Message::assistant(if is_summary(request) { answer.clone() } else { "Yes.".to_owned() })
+        });
+        let chat = chat(Some(1_500)).checkpointer(MemorySaver::new());
+        let record = loop {
+            let out = say(&chat, &model, &"tell me more ".repeat(20)).await;
+            if let Some(record) = out.state().compaction.clone().filter(|record| record.cut.is_some()) {
+                break record;
+            }
+        };
+        let length = record.summary.chars().count();
+        assert!(record.summary.ends_with('…') && length <= most, "{length} of {}", written.chars().count());
+    }
+}
