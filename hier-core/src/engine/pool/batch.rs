@@ -126,15 +126,12 @@ impl<W: BatchWork> TaskBatch<W> {
             // The caller sees the same panic as from a task that is driven in place.
             Err(BatchFailure::Panicked(panic)) => resume_unwind(panic),
         }
-        let (mut done, work) = {
+        let (done, work) = {
             let mut state = lock(&batch.state);
             (std::mem::take(&mut state.done), state.work.take())
         };
         drop((guard, work));
-        if !done.is_sorted_by_key(|(place, _)| *place) {
-            done.sort_unstable_by_key(|(place, _)| *place);
-        }
-        Ok(done)
+        Ok(in_order(done))
     }
 
     /// Takes tasks and polls each task once, until no task is left or the limit is reached. `done` is an empty list.
@@ -215,7 +212,7 @@ impl<W: BatchWork> TaskBatch<W> {
             self.hand_over();
             // This thread keeps the task that it spawns last for itself. With this empty task in that position, other
             // threads can run all others.
-            spawn(handle, std::future::ready(()));
+            spawn(handle, &self.tracker, Box::pin(std::future::ready(())));
         }
         may_go_on
     }
@@ -244,7 +241,7 @@ impl<W: BatchWork> TaskBatch<W> {
                     Err(panic) => turn.batch.fail(BatchFailure::Panicked(panic)),
                 }
             };
-            aborts.push(spawn(handle, self.tracker.track_future(work)));
+            aborts.push(spawn(handle, &self.tracker, Box::pin(work)));
         }
         let mut state = lock(&self.state);
         if state.cancelled {
@@ -281,6 +278,17 @@ impl<W: BatchWork> TaskBatch<W> {
         lock(&self.state).failed.get_or_insert(failed);
         self.waker.wake();
     }
+}
+
+/// Orders results by their places. Sorts only indices, because a sort of the results would be compiled for each state.
+pub(crate) fn in_order<T>(results: Vec<(usize, T)>) -> Vec<(usize, T)> {
+    if results.is_sorted_by_key(|(place, _)| *place) {
+        return results;
+    }
+    let mut order: Vec<_> = results.iter().enumerate().map(|(index, (place, _))| (*place, index)).collect();
+    order.sort_unstable();
+    let mut results: Vec<_> = results.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(_, index)| results[index].take()).collect()
 }
 
 /// Cancels the batch: drops the tasks that have not begun, and aborts the others.
@@ -321,7 +329,7 @@ impl<W: BatchWork> watch::Watched for TaskBatch<W> {
                     batch.fail(BatchFailure::Panicked(panic));
                 }
             };
-            state.aborts.push(spawn(handle, self.tracker.track_future(work)));
+            state.aborts.push(spawn(handle, &self.tracker, Box::pin(work)));
         }
     }
 }

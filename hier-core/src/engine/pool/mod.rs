@@ -12,4 +12,4 @@ mod batch;
 mod runtime;
 mod watch;
 
-pub(crate) use batch::{BatchWork, TaskBatch};
+pub(crate) use batch::{BatchWork, TaskBatch, in_order};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::engine::attempt::report;
 use crate::engine::durable::resumed::{ResumedStep, TaskProgress};
 use crate::engine::durable::thread_reader::ThreadReader;
-use crate::engine::pool::TaskBatch;
+use crate::engine::pool::{TaskBatch, in_order};
 use crate::engine::program::{Checkpoints, Task, TaskKey};
 use crate::engine::run::batch_tasks::{BatchTasks, FailedTask, OpenTask, TaskEnd, task_end};
 use crate::engine::run::partial::paused;
@@ -117,7 +117,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             }
             known.ended.push((place, end));
         }
-        known.ended.sort_by_key(|(place, _)| *place);
+        known.ended = in_order(std::mem::take(&mut known.ended));
         Ok(())
     }
 

@@ -146,8 +146,7 @@ impl<S: Values, C> GraphRunner<S, C> {
             let mut copy = (graph.initial)();
             state.get_any(channel).map(|value| copy.set_any(channel, value));
         };
-        let mut channels = graph.channels.iter().enumerate();
-        let found = channels.find(|(channel, _)| panics::catch(|| copies(*channel)).is_err());
+        let found = graph.channels.iter().enumerate().find(|(channel, _)| panics::catch(|| copies(*channel)).is_err());
         if let Some((_, spec)) = found.filter(|_| panics::catch(|| drop((graph.initial)())).is_ok()) {
             *what = format!("channel `{}`", spec.name);
         }

@@ -105,14 +105,19 @@ impl<W: ChannelWrite> Returns<W> {
     pub(crate) fn unstored(&self) -> UnstoredReturns<W> {
         let whole = self.anew || self.bytes > 2 * self.live + BORNE;
         let after = if whole { 0 } else { self.stored };
-        let mut entries: Vec<_> =
-            self.channels.iter().flat_map(|entries| &entries[ReturnedWrite::first_after(entries, after)..]).collect();
-        entries.sort_unstable_by_key(|entry| entry.number);
-        UnstoredReturns {
-            writes: entries.into_iter().map(|entry| entry.write.clone()).collect(),
-            whole,
-            sizes: Vec::new(),
+        let writes = self.after(after).into_iter().map(|(_, channel, at)| self.channels[channel][at].write.clone());
+        UnstoredReturns { writes: writes.collect(), whole, sizes: Vec::new() }
+    }
+
+    /// Returns number, channel and index of the later writes, in order. A sort of writes would be compiled for each state.
+    fn after(&self, number: u64) -> Vec<(u64, usize, usize)> {
+        let mut found = Vec::new();
+        for (channel, entries) in self.channels.iter().enumerate() {
+            let first = ReturnedWrite::first_after(entries, number);
+            found.extend((first..entries.len()).map(|at| (entries[at].number, channel, at)));
         }
+        found.sort_unstable();
+        found
     }
 
     pub(crate) fn mark_stored(&mut self, fresh: &UnstoredReturns<W>) {
@@ -121,15 +126,8 @@ impl<W: ChannelWrite> Returns<W> {
             (self.bytes, self.live, self.anew) = (0, 0, false);
         }
         self.stored = self.last;
-        let mut entries: Vec<_> = (self.channels.iter_mut())
-            .flat_map(|entries| {
-                let first = ReturnedWrite::first_after(entries, after);
-                &mut entries[first..]
-            })
-            .collect();
-        entries.sort_unstable_by_key(|entry| entry.number);
-        for (entry, bytes) in entries.into_iter().zip(&fresh.sizes) {
-            entry.bytes = *bytes;
+        for ((_, channel, at), bytes) in self.after(after).into_iter().zip(&fresh.sizes) {
+            self.channels[channel][at].bytes = *bytes;
         }
         let stored: usize = fresh.sizes.iter().sum();
         (self.bytes, self.live) = (self.bytes + stored, self.live + stored);

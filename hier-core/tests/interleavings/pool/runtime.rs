@@ -1,6 +1,7 @@
 //! A runtime whose tasks run on threads of the scheduler.
 
-use futures_util::future::abortable;
+use futures_util::future::{BoxFuture, abortable};
+use tokio_util::task::TaskTracker;
 
 pub(crate) use futures_util::future::AbortHandle;
 
@@ -16,8 +17,8 @@ pub(crate) fn workers(_: &Handle) -> usize {
 }
 
 /// A task that is aborted is dropped a moment later, as in tokio.
-pub(crate) fn spawn(_: &Handle, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-    let (work, handle) = abortable(work);
+pub(crate) fn spawn(_: &Handle, tracker: &TaskTracker, work: BoxFuture<'static, ()>) -> AbortHandle {
+    let (work, handle) = abortable(tracker.track_future(work));
     shuttle::future::spawn(async move {
         let _ = work.await;
     });
