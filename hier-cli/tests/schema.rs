@@ -140,7 +140,7 @@ fn endless(head: &'static str) -> String {
         for mut socket in listener.incoming().flatten() {
             let _ = socket.read(&mut [0; 4_096]);
             let _ = socket.write_all(format!("{head}\r\nconnection: close\r\n\r\n").as_bytes());
-            while socket.write_all(&[b'['; 1 << 20]).is_ok() {}
+            while socket.write_all(&[b'['; 1 << 13]).is_ok() {}
         }
     });
     url

@@ -87,7 +87,7 @@ impl Messages {
                 }
                 (Some((id, place)), _) => {
                     removed.remove(id);
-                    self.replace(place, message);
+                    self.replace(place, &message);
                 }
                 (None, _) => self.push(message),
             }
@@ -112,10 +112,10 @@ impl Messages {
         self
     }
 
-    fn replace(&mut self, place: usize, message: Arc<Message>) {
+    fn replace(&mut self, place: usize, message: &Arc<Message>) {
         let old = self.list.set(place, message.clone());
         let call_ids = |message: &Message| message.tool_calls().iter().map(|call| call.id.clone()).collect::<Vec<_>>();
-        if old.tool_call_id() != message.tool_call_id() || call_ids(&old) != call_ids(&message) {
+        if old.tool_call_id() != message.tool_call_id() || call_ids(&old) != call_ids(message) {
             self.paired = 0;
         }
     }

@@ -144,7 +144,7 @@ impl<S: Values, C> GraphRunner<S, C> {
         let Task { graph, state, .. } = &self.task;
         let copies = |channel: usize| {
             let mut copy = (graph.initial)();
-            state.get_any(channel).map(|value| copy.set_any(channel, value));
+            state.get_any(channel).into_iter().for_each(|value| copy.set_any(channel, value));
         };
         let found = graph.channels.iter().enumerate().find(|(channel, _)| panics::catch(|| copies(*channel)).is_err());
         if let Some((_, spec)) = found.filter(|_| panics::catch(|| drop((graph.initial)())).is_ok()) {
