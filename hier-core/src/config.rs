@@ -91,23 +91,16 @@ impl Default for Config {
     }
 }
 
-impl From<&str> for Config {
-    fn from(thread: &str) -> Self {
-        Self::new().thread(thread)
-    }
+/// Converts the id of a thread to a configuration.
+macro_rules! from_thread {
+    ($($id:ty)*) => {$(impl From<$id> for Config {
+        fn from(thread: $id) -> Self {
+            Self::new().thread(thread)
+        }
+    })*};
 }
 
-impl From<&String> for Config {
-    fn from(thread: &String) -> Self {
-        Self::new().thread(thread)
-    }
-}
-
-impl From<String> for Config {
-    fn from(thread: String) -> Self {
-        Self::new().thread(thread)
-    }
-}
+from_thread! { &str &String String }
 
 impl Config {
     /// Creates a configuration with the defaults.

@@ -92,9 +92,7 @@ impl<S: Values, C> Default for Hooks<S, C> {
     }
 }
 
-clone_fields! {
-    [S: Values, C] Hooks<S, C> { layers, scope, prepare, mark_input, on_entry, on_exit, detached }
-}
+clone_fields!([S: Values, C] Hooks<S, C> { layers, scope, prepare, mark_input, on_entry, on_exit, detached });
 
 impl<S: Values, C> fmt::Debug for Hooks<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -112,9 +112,7 @@ impl CacheTaint {
     }
 }
 
-clone_fields! {
-    [C] Run<C> { shared, key, attempt, remaining, heartbeat, base, resume, taint, hook, is_handler }
-}
+clone_fields!([C] Run<C> { shared, key, attempt, remaining, heartbeat, base, resume, taint, hook, is_handler });
 
 impl<C> fmt::Debug for Run<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

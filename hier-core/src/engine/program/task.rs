@@ -18,9 +18,7 @@ pub struct Task<S: Values, C = ()> {
     pub(crate) failure: Option<Box<Failure>>,
 }
 
-clone_fields! {
-    [S: Values, C] Task<S, C> { graph, state, run, arg, failure }
-}
+clone_fields!([S: Values, C] Task<S, C> { graph, state, run, arg, failure });
 
 impl<S: Values, C> fmt::Debug for Task<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
