@@ -255,7 +255,8 @@ pub(crate) async fn execute_and_record<S: Values, C: GraphContext>(
         if let Some(log) = &task.run.shared.log
             && let Err(error) = log.record_end(task, &result).await
         {
-            result = Err(error);
+            // Dropping the writes may panic, and the error of the saver counts.
+            let _ = panics::catch(|| drop(std::mem::replace(&mut result, Err(error))));
         }
         safely(|| {
             if let Some(emitter) = emitter {

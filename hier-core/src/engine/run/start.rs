@@ -127,14 +127,13 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         if let Some(lease) = lease {
             ended = Box::pin(lease.close(&mut runner, ended)).await;
         }
-        match ended {
-            Ok(end) => outcome(runner, end),
-            Err(error) => {
-                // If a value panics when it is dropped, the caller still receives the error of the run.
-                let _ = panics::catch(|| drop(runner));
-                Err(error)
-            }
-        }
+        let error = match ended {
+            Ok(end) => return outcome(runner, end),
+            Err(error) => error,
+        };
+        // If a value panics when it is dropped, the caller still receives the error of the run.
+        let _ = panics::catch(|| drop(runner));
+        Err(error)
     }
 }
 
