@@ -99,9 +99,11 @@ pub enum RunError {
         /// The message of the reducer.
         message: String,
     },
-    /// Code of a type in the state panicked outside of a node, for example its `Clone`, `Default` or `Drop`. The
-    /// superstep in progress is not applied.
-    #[error("{what} of graph `{graph}` panicked: {message}; fix the `Clone`, `Default` or `Drop` that panics")]
+    /// Code of the state panicked outside of a node: the `Clone`, `Default` or `Drop` of a type, or a migration. A run or
+    /// an update may have stored its work before. Read the thread before you repeat it.
+    #[error(
+        "{what} of graph `{graph}` panicked: {message}; fix the `Clone`, `Default`, `Drop` or migration that panics"
+    )]
     TypePanicked {
         /// The name of the graph.
         graph: String,

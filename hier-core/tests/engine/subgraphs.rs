@@ -3,7 +3,7 @@
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use hier_core::state::{Builtin, DynState, Overwrite, Schema};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Trace {
@@ -343,4 +343,29 @@ async fn events_show_the_whole_value_of_a_channel_without_a_reducer() {
     let found = json!({ "found": ["old", "a", "b"] });
     assert_eq!((&shown[1], &shown[2]["result"]), (&json!({ "sub": found }), &found));
     assert_eq!(stream.outcome().await.unwrap().state().to_value(), found);
+}
+
+/// The channels of both schemas look the same, because custom reducers have no names.
+#[tokio::test]
+async fn dynamic_subgraph_merges_with_its_own_reducer() {
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let greatest = move |old: &mut Value, new: Value| {
+        *old = json!(number(old).max(number(&new)));
+        Ok(())
+    };
+    let sum = move |old: &mut Value, new: Value| {
+        *old = json!(number(old) + number(&new));
+        Ok(())
+    };
+    let write = |task: Task<DynState>| async move { task.state().update(json!({ "n": 5 })) };
+    let look = |task: Task<DynState>| async move { task.state().update(json!({ "seen": task.state().get("n") })) };
+    let mut inner = GraphBuilder::dynamic("inner", Schema::new().reduced_with("n", json!(0), greatest).last("seen"));
+    inner = inner.node("write", write).node("look", look).edge(START, "write").edge("write", "look").edge("look", END);
+    let inner = inner.compile().unwrap();
+    let mut outer: GraphBuilder<DynState> =
+        GraphBuilder::dynamic("outer", Schema::new().reduced_with("n", json!(0), sum).last("seen"));
+    outer = outer.subgraph("sub", &inner).edge(START, "sub").edge("sub", END);
+    let outer = outer.compile().unwrap();
+    let out = outer.invoke(outer.update(json!({ "n": 3 })).unwrap()).await.unwrap();
+    assert_eq!(out.state().to_value(), json!({ "n": 8, "seen": 5 }));
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::FutureExt;
 use hier_core::StateUpdate;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::graph::{CompiledGraph, FullState, Graph};
+use hier_core::graph::{CompiledGraph, FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 use serde::{Deserializer, Serializer};
 
@@ -128,6 +128,46 @@ async fn panicking_value_ends_only_the_run_that_has_it() {
         each_method_of::<Alone>(is_durable).await;
         each_method_of::<Together>(is_durable).await;
     }
+}
+
+/// A task that waits is spawned, and drops the state that it received from its Send.
+#[tokio::test(start_paused = true)]
+async fn panic_while_a_sent_state_is_dropped_ends_the_run() {
+    let work = async |task: Task<Case>| {
+        tokio::task::yield_now().await;
+        Case::update().log([u8::from(task.state().method.is_empty())])
+    };
+    let fragile = |_: &Case| [(), ()].map(|()| Case { fragile: Fragile("drop".to_owned()), ..Case::default() });
+    let graph = GraphBuilder::<Case>::new("sends").node("work", work).each(START, "cases", "work", fragile);
+    let graph = graph.edge("work", END).compile().expect("a graph");
+    let run = AssertUnwindSafe(graph.invoke(Case::update()).into_future()).catch_unwind();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), run).await.expect("the run ends");
+    let error = ended.expect("the caller sees no panic").expect_err("a value panicked").to_string();
+    assert!(error.contains("boom in drop"), "{error}");
+}
+
+#[derive(State, Clone, Default, Serialize, Deserialize)]
+struct Vault {
+    #[channel(secret)]
+    token: Fragile,
+    n: u8,
+}
+
+async fn fill() -> VaultUpdate {
+    Vault::update().token(Fragile("drop".to_owned())).n(1)
+}
+
+async fn empty() -> VaultUpdate {
+    Vault::update().token(Fragile::default())
+}
+
+graph! { Filling<Vault> = Graph { nodes: [fill, empty], edges: [START >> fill >> empty >> END] } }
+
+#[tokio::test]
+async fn panic_of_a_secret_value_is_not_quoted() {
+    let run = AssertUnwindSafe(Filling::compile().invoke(Vault::update()).into_future()).catch_unwind();
+    let error = run.await.expect("the caller sees no panic").expect_err("a value panicked").to_string();
+    assert!(error.contains("panicked") && !error.contains("boom"), "{error}");
 }
 
 static REFUSES: AtomicBool = AtomicBool::new(false);

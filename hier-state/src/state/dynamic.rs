@@ -116,7 +116,7 @@ impl Values for DynState {
 
     fn has_channels_of(&self, state: &Self) -> bool {
         let (own, other) = (&self.schema, &state.schema);
-        Arc::ptr_eq(own, other) || own.channels().eq(other.channels())
+        Arc::ptr_eq(own, other) || own.is_same_as(other)
     }
 
     fn clear(&mut self, channel: usize) {

@@ -12,20 +12,23 @@ pub(crate) fn safely<T>(work: impl FnOnce() -> Result<T, NodeError>) -> Result<T
 }
 
 /// Runs code of the state's types outside of a node. A panic becomes an error of the run.
-pub(crate) fn type_code<T>(graph: &str, work: impl FnOnce() -> T) -> Result<T, RunError> {
+pub(crate) fn type_code<S: Values, C, T>(graph: &Program<S, C>, work: impl FnOnce() -> T) -> Result<T, RunError> {
     panics::catch(work).map_err(|payload| type_panicked(graph, &*payload))
 }
 
 /// Like [`type_code`], for a future.
-pub(crate) async fn type_future<T>(
-    graph: &str,
+pub(crate) async fn type_future<S: Values, C, T>(
+    graph: &Program<S, C>,
     work: Pin<&mut impl Future<Output = Result<T, RunError>>>,
 ) -> Result<T, RunError> {
     panics::caught(work).await.unwrap_or_else(|payload| Err(type_panicked(graph, &*payload)))
 }
 
-fn type_panicked(graph: &str, payload: &(dyn Any + Send)) -> RunError {
-    RunError::TypePanicked { graph: graph.to_owned(), what: "the state".to_owned(), message: panics::text(payload) }
+fn type_panicked<S: Values, C>(graph: &Program<S, C>, payload: &(dyn Any + Send)) -> RunError {
+    // The message of a panic may quote the value of a secret channel.
+    let is_secret = !graph.secret_channels().is_empty();
+    let message = if is_secret { "the state has a secret channel".to_owned() } else { panics::text(payload) };
+    RunError::TypePanicked { graph: graph.plan.graph().to_owned(), what: "the state".to_owned(), message }
 }
 
 pub(crate) fn route<S: Values>(

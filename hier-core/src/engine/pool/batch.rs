@@ -231,13 +231,15 @@ impl<W: BatchWork> TaskBatch<W> {
             // The whole future is tracked, because it also drives other tasks after its own task has ended.
             let work = async move {
                 let mut turn = turn;
-                let result = AssertUnwindSafe(task).catch_unwind().await;
+                let ended = AssertUnwindSafe(async {
+                    let (spare, result) = task.await;
+                    drop(spare);
+                    result
+                });
+                let result = ended.catch_unwind().await;
                 turn.ended = true;
                 match result {
-                    Ok((spare, result)) => {
-                        drop(spare);
-                        turn.batch.hand_in(place, result);
-                    }
+                    Ok(result) => turn.batch.hand_in(place, result),
                     Err(panic) => turn.batch.fail(BatchFailure::Panicked(panic)),
                 }
             };

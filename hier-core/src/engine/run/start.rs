@@ -50,17 +50,17 @@ pub(crate) async fn run<S: Values, C: GraphContext, O: GraphOutput<S>>(
     context: Arc<C>,
     emitter: Option<Arc<Emitter<S>>>,
 ) -> Result<Outcome<O>, RunError> {
-    let plan = graph.plan.clone();
-    let state = type_code(plan.graph(), || Arc::new((graph.initial)()))?;
+    let program = graph.clone();
+    let state = type_code(&graph, || Arc::new((graph.initial)()))?;
     let ended = RootRun { graph, attached, config, context, emitter, state, scope: None }.run(input).await?;
-    type_code(plan.graph(), || ended.map(O::from_owned))
+    type_code(&program, || ended.map(O::from_owned))
 }
 
 impl<S: Values, C: GraphContext> RootRun<S, C> {
     /// Runs the graph. The caller sees no panic of the state's types, also not while the run is dropped.
     pub(super) async fn run(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
-        let plan = self.graph.plan.clone();
-        type_future(plan.graph(), pin!(self.run_to_end(input))).await
+        let graph = self.graph.clone();
+        type_future(&graph, pin!(self.run_to_end(input))).await
     }
 
     async fn run_to_end(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
@@ -97,7 +97,7 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         };
         let log = lease.as_ref().map(|lease| lease.log.clone());
         shared.log.clone_from(&log);
-        let mut runner = GraphRunner::new(graph, state, shared, emitter, false);
+        let mut runner = GraphRunner::new(graph.clone(), state, shared, emitter, false);
         let work = async {
             match log {
                 // Boxed, so that the future of a run without a saver stays small.
@@ -108,7 +108,7 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         };
         let mut ended = {
             let work = pin!(work.instrument(span));
-            let work = type_future(&name, work);
+            let work = type_future(&graph, work);
             let work = async {
                 match &mut lease {
                     Some(lease) => lease.until_lost(&name, work).await,

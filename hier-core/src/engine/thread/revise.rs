@@ -39,9 +39,9 @@ pub(crate) async fn update_thread<S: Values, C: GraphContext>(
     supersteps: Vec<Vec<StateUpdate<S>>>,
 ) -> Result<Config, RunError> {
     let (name, reader) = (graph.plan.graph(), ThreadReader::of_config(graph, config)?);
-    type_future(name, pin!(check(reader, saver, config, &supersteps))).await?;
+    type_future(graph, pin!(check(reader, saver, config, &supersteps))).await?;
     let committer = claim(saver, config, WhenRunning::Reject, name).await?;
-    let revised = type_future(name, pin!(revise(graph, &committer, config, supersteps))).await;
+    let revised = type_future(graph, pin!(revise(graph, &committer, config, supersteps))).await;
     committer.release().await;
     revised
 }

@@ -58,7 +58,7 @@ pub(crate) async fn snapshot<S: Values, C: GraphContext>(
     saver: &Saver,
     config: &Config,
 ) -> Result<StateSnapshot<S>, RunError> {
-    type_future(graph.plan.graph(), pin!(read(graph, saver, config))).await
+    type_future(graph, pin!(read(graph, saver, config))).await
 }
 
 async fn read<S: Values, C: GraphContext>(
@@ -103,7 +103,7 @@ pub(crate) async fn history<S: Values, C: GraphContext>(
     config: &Config,
     query: ListQuery,
 ) -> Result<Vec<StateSnapshot<S>>, RunError> {
-    type_future(graph.plan.graph(), pin!(read_all(graph, saver, config, query))).await
+    type_future(graph, pin!(read_all(graph, saver, config, query))).await
 }
 
 async fn read_all<S: Values, C: GraphContext>(

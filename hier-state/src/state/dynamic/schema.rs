@@ -122,6 +122,22 @@ impl Schema {
         }
     }
 
+    /// Returns true if both schemas have the same channels, and each of these has the same reducer. Custom reducers have no
+    /// names, so only clones of one schema share them.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let is_same = |own: &DynChannel, other: &DynChannel| {
+            own.spec == other.spec
+                && match (&own.reducer, &other.reducer) {
+                    (Some(own_reducer), Some(reducer)) if own.spec.reducer.is_none() => {
+                        Arc::ptr_eq(own_reducer, reducer)
+                    }
+                    _ => true,
+                }
+        };
+        let pairs = || self.channels.iter().zip(&other.channels);
+        self.channels.len() == other.channels.len() && pairs().all(|(own, other)| is_same(own, other))
+    }
+
     /// Returns the channels in the order of their indices.
     pub fn channels(&self) -> impl Iterator<Item = &ChannelSpec> + Clone {
         self.channels.iter().map(|channel| &*channel.spec)
