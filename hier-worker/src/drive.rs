@@ -36,7 +36,7 @@ pub(super) async fn drive(
     let timer = RunTimer::start(&run);
     let ended = execute(shared, &run, &log, stop).await;
     timer.finish(match &ended {
-        Ok(Some(ending)) => ending.status(),
+        Ok(Some(ending)) => ending.status(shared, &run),
         Ok(None) => REQUEUED,
         Err(_) => LOST,
     });

@@ -41,12 +41,12 @@ impl RunEnding {
     }
 
     /// Returns the status for metrics.
-    pub(super) const fn status(&self) -> &'static str {
+    pub(super) fn status(&self, shared: &WorkerContext, run: &Run) -> &'static str {
         match self {
             Self::Outcome(_) => "success",
             Self::Failed(_) => "error",
-            Self::Cancelled(Cancel::Interrupt) => "interrupted",
-            Self::Cancelled(Cancel::Rollback) => "rolled_back",
+            Self::Cancelled(Cancel::Rollback) if !is_elsewhere(shared, run) => "rolled_back",
+            Self::Cancelled(_) => "interrupted",
             Self::TimedOut => "timeout",
         }
     }

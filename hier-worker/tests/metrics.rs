@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
+use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
 use hier_core::prelude::*;
-use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStore};
-use hier_core::{CancellationToken, Result};
+use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, Run as RunRow, RunStatus, RunStore};
+use hier_core::spec::GraphSpec;
+use hier_core::{CancellationToken, Outcome, Result, RunError};
 use hier_worker::Worker;
 use opentelemetry::global;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Count {
@@ -28,6 +32,60 @@ async fn step(count: &Count) -> Result<CountUpdate> {
 }
 
 graph! { Counter<Count> = Graph { nodes: [step], edges: [START >> step >> END] } }
+
+/// A graph whose threads are elsewhere, as on a cluster.
+struct Elsewhere {
+    graph: Arc<dyn DynGraph>,
+    saver: MemorySaver,
+}
+
+impl DynGraphInfo for Elsewhere {
+    fn spec(&self) -> &GraphSpec {
+        self.graph.spec()
+    }
+
+    fn schemas(&self) -> &GraphSchemas {
+        self.graph.schemas()
+    }
+
+    fn check(&self, input: &DynInput) -> Result<(), RunError> {
+        self.graph.check(input)
+    }
+}
+
+#[async_trait]
+impl DynGraph for Elsewhere {
+    fn runs_elsewhere(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, mut run: DynRun) -> Result<Outcome<Value>, RunError> {
+        run.saver = Some(Arc::new(self.saver.clone()));
+        self.graph.run(run).await
+    }
+
+    async fn state(&self, _: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
+        self.graph.state(Arc::new(self.saver.clone()), config).await
+    }
+
+    async fn history(
+        &self,
+        _: Arc<dyn Checkpointer>,
+        config: Config,
+        query: ListQuery,
+    ) -> Result<Vec<DynSnapshot>, RunError> {
+        self.graph.history(Arc::new(self.saver.clone()), config, query).await
+    }
+
+    async fn update_state(
+        &self,
+        _: Arc<dyn Checkpointer>,
+        config: Config,
+        supersteps: Vec<Vec<DynUpdates>>,
+    ) -> Result<Config, RunError> {
+        self.graph.update_state(Arc::new(self.saver.clone()), config, supersteps).await
+    }
+}
 
 /// Reads the counts of histograms and the values of sums, by metric and attributes.
 fn read(exports: &[ResourceMetrics]) -> BTreeMap<String, i64> {
@@ -71,13 +129,16 @@ async fn runs_of_a_worker_are_measured() {
     let provider = SdkMeterProvider::builder().with_reader(PeriodicReader::builder(exporter.clone()).build()).build();
     global::set_meter_provider(provider.clone());
     let (store, stop) = (Arc::new(MemoryRuns::new()), CancellationToken::new());
-    let worker = Worker::new(store.clone()).graph("counter", Counter::compile().erase(|_| Ok(())));
+    let graph: Arc<dyn DynGraph> = Arc::new(Counter::compile().erase(|_| Ok(())));
+    let elsewhere = Elsewhere { graph: graph.clone(), saver: MemorySaver::new() };
+    let worker = Worker::new(store.clone()).dyn_graph("counter", graph).dyn_graph("elsewhere", Arc::new(elsewhere));
     let working = tokio::spawn(worker.run_until(stop.clone()));
-    let start = |thread: &'static str, n: u64| {
-        let new = NewRun::new(thread, "counter", Request::input(json!({ "n": n }))).create_thread();
+    let start_on = |graph: &'static str, thread: &'static str, n: u64| {
+        let new = NewRun::new(thread, graph, Request::input(json!({ "n": n }))).create_thread();
         let store = store.clone();
         async move { store.driver().create_run(new).await.unwrap() }
     };
+    let start = |thread, n| start_on("counter", thread, n);
     for (thread, n) in [("one", 1), ("two", 1), ("failing", 0)] {
         ended(&store, &start(thread, n).await).await;
     }
@@ -85,16 +146,26 @@ async fn runs_of_a_worker_are_measured() {
         provider.force_flush().unwrap();
         read(&exporter.get_finished_metrics().unwrap())
     };
+    let started = async |run: &RunRow| {
+        while store.driver().run(run.id).await.unwrap().is_some_and(|run| run.started.is_none()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // A run on a cluster cannot be rolled back, and ends as interrupted.
+    let kept = start_on("elsewhere", "kept", 9).await;
+    started(&kept).await;
+    store.driver().cancel_runs("kept", &[kept.id], Cancel::Rollback).await.unwrap();
+    ended(&store, &kept).await;
+    assert_eq!(store.driver().run(kept.id).await.unwrap().unwrap().status, RunStatus::Interrupted);
     let hanging = start("hanging", 9).await;
-    while store.driver().run(hanging.id).await.unwrap().is_some_and(|run| run.started.is_none()) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    started(&hanging).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let points = read();
     assert_eq!(points["hier.run.running hier.graph=counter"], 1, "{points:#?}");
     assert_eq!(points["hier.run.wait hier.graph=counter"], 4, "{points:#?}");
     assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=success"], 2, "{points:#?}");
     assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=error"], 1, "{points:#?}");
+    assert_eq!(points["hier.run.duration hier.graph=elsewhere hier.run.status=interrupted"], 1, "{points:#?}");
 
     // A worker that stops returns its runs to the queue.
     stop.cancel();
@@ -102,5 +173,5 @@ async fn runs_of_a_worker_are_measured() {
     let points = read();
     assert_eq!(points["hier.run.running hier.graph=counter"], 0, "{points:#?}");
     assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=requeued"], 1, "{points:#?}");
-    assert_eq!(points.len(), 5, "{points:#?}");
+    assert_eq!(points.len(), 8, "{points:#?}");
 }
