@@ -80,6 +80,18 @@ impl App {
         }
     }
 
+    /// Refuses a change that the server can make only to threads in its own database.
+    pub(crate) fn check_own(&self, thread: &ThreadRow, change: &str, instead: &str) -> ApiResult<()> {
+        let graph = thread.metadata.get("graph_id").and_then(Value::as_str).and_then(|graph| self.graphs.get(graph));
+        if !graph.is_some_and(|served| served.graph.runs_elsewhere()) {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "thread {} is stored by the cluster that runs its graph, so this server cannot {change} it: {instead}",
+            thread.id
+        )))
+    }
+
     pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> ApiResult<Option<Run>> {
         Ok(self.runs.run(id).await.map_err(refused)?.filter(|run| run.thread == thread))
     }

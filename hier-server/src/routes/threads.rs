@@ -145,8 +145,18 @@ pub(crate) async fn delete(caller: Caller, Path(id): Path<String>) -> ApiResult<
     Ok(NoContent)
 }
 
+/// The alternative to a copy of a thread that a cluster stores.
+pub(crate) const COPY_ELSEWHERE: &str =
+    "create a thread, and pass the values of this one to `POST /threads/{thread_id}/state`";
+
+/// The alternative to pruning a thread that a cluster stores.
+pub(crate) const PRUNE_ELSEWHERE: &str = "delete the thread, or limit the history of new threads with \
+                                         `Endpoint::latest_only` on the workers. If the workers store the threads in \
+                                         a database, prune them there";
+
 pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Json<ThreadObject>> {
     let row = caller.thread(&id, Action::Read).await?;
+    caller.app.check_own(&row, "copy", COPY_ELSEWHERE)?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
     let mut copy = caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?;
@@ -284,10 +294,17 @@ pub(crate) struct Pruned {
 
 pub(crate) async fn prune(caller: Caller, JsonBody(body): JsonBody<ThreadPruneBody>) -> ApiResult<Json<Pruned>> {
     caller.may(Resource::Threads, Action::Delete).await?;
-    let mut pruned_count = 0_u64;
+    let mut rows = Vec::new();
     for thread in &body.thread_ids {
         // Threads that do not exist, or belong to another user, are skipped, as in LangGraph.
         let Ok(row) = caller.thread(&thread.to_string(), Action::Delete).await else { continue };
+        if body.strategy == PruneStrategy::KeepLatest {
+            caller.app.check_own(&row, "prune", PRUNE_ELSEWHERE)?;
+        }
+        rows.push(row);
+    }
+    let mut pruned_count = 0_u64;
+    for row in rows {
         match body.strategy {
             PruneStrategy::Delete => {
                 pruned_count += u64::from(caller.app.remove_thread(&row).await?);

@@ -16,6 +16,7 @@ use crate::auth::{Action, Resource};
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
+use crate::routes::threads::{COPY_ELSEWHERE, PRUNE_ELSEWHERE};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ForkBody {
@@ -36,6 +37,9 @@ pub(super) async fn fork(
              thread `{supervisor}` instead",
             found.id
         )));
+    }
+    if let Some(row) = &found.row {
+        caller.app.check_own(row, "copy", COPY_ELSEWHERE)?;
     }
     let filter = caller.may(Resource::Threads, Action::Create).await?;
     let runs = &caller.app.runs;
@@ -131,6 +135,9 @@ pub(super) async fn prune(
             None => runs.delete_thread(&found.id).await.map_err(|error| saver(&error))?,
         }
         return Ok(Json(json!({ "deleted": true })));
+    }
+    if let Some(row) = &found.row {
+        caller.app.check_own(row, "prune", PRUNE_ELSEWHERE)?;
     }
     let prune = Prune { threads: Some(vec![found.id]), strategy: Strategy::Keep(body.keep), older_than: None };
     let admin = runs.admin().map_err(|error| saver(&error))?;
