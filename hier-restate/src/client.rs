@@ -17,6 +17,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, RunFailure};
+use crate::message;
 use crate::thread::Updated;
 use crate::wire::{Begin, Ended, HistoryRange, Post, StateRequest, StreamListener, UpdateState, run_service};
 use crate::work::millis;
@@ -98,17 +99,7 @@ impl Client {
     ) -> Result<A, Error> {
         let body = codec::encode_record(request)
             .map_err(|error| Error::Input(format!("cannot encode the request: {error}")))?;
-        if body.len() > self.limit {
-            return Err(Error::Run(RunFailure::new(
-                "PayloadTooLarge",
-                format!(
-                    "the request has {} bytes, and may have at most {}: keep large values in a store or a bucket and send their keys, or \
-                     raise `max_payload` of the client and the workers and the server's `message-size-limit`",
-                    body.len(),
-                    self.limit
-                ),
-            )));
-        }
+        message::check("the request", body.len(), self.limit)?;
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
         // True if the node may not know the workers yet.

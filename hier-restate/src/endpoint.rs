@@ -195,10 +195,11 @@ impl Endpoint {
     }
 
     /// Sets the maximum size of a payload that the worker sends to Restate, in bytes. A payload contains, for example,
-    /// the writes of one superstep or task. Defaults to 16 MiB. The Restate server has its own limit,
-    /// `worker.invoker.message-size-limit`, which must be greater.
+    /// the writes of one superstep or task, or the state of a thread. Defaults to 16 MiB. The Restate server has its own
+    /// limit, `worker.invoker.message-size-limit`, which must be greater.
     ///
-    /// If a payload is larger, the run fails with the kind `PayloadTooLarge`, and the thread does not change.
+    /// If a payload is larger, the run or request fails with the kind `PayloadTooLarge`. The thread keeps its last
+    /// stored state.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self

@@ -17,6 +17,7 @@ use crate::cache::ThreadCache;
 use crate::error::RunFailure;
 use crate::event_sender::EventSender;
 use crate::log::{ThreadLog, rebuilt, replay};
+use crate::message::{self, Message};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
 use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
 use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, holder_of, millis, with_claim};
@@ -84,15 +85,15 @@ impl Host {
         since: (u64, u64),
         work: ThreadWork,
         kept: &mut CacheUpdate,
-    ) -> Result<WorkerAnswer, SaverError> {
+    ) -> Result<Message<WorkerAnswer>, SaverError> {
         let _slot = self.slot().await;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,
-            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::failed(failure))),
+            Err(failure) => return Ok(WorkResult::failed(failure).message(self.limit).0),
         };
         if let Some(saver) = &self.saver {
             let done = self.done(&*graph, at, saver.clone(), saver.clone(), work).await?;
-            return Ok(WorkerAnswer::done(done));
+            return Ok(done.message(self.limit).0);
         }
         let whole = work.needs_history();
         let (saver, is_whole) = match source {
@@ -103,7 +104,7 @@ impl Host {
             None if at.version == 0 => (MemorySaver::new(), true),
             None => match self.threads.take(&self.name, at, whole) {
                 Some(found) => found,
-                None => return Ok(WorkerAnswer::Missing),
+                None => return Ok(Message::unchecked(&None)),
             },
         };
         let log = ThreadLog::new(saver.clone());
@@ -111,25 +112,33 @@ impl Host {
         done.entries = match self.entries("the data of the superstep", &log) {
             Ok(entries) => entries,
             // The thread is unchanged.
-            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::failed(failure))),
+            Err(failure) => return Ok(WorkResult::failed(failure).message(self.limit).0),
         };
         let length = done.entries.bytes().len();
         if let WorkEnd::Remote(base, _) = &mut done.end {
             *base = drive::dump(&saver, &at.thread, false).ok().filter(|base| base.len() <= SMALL);
         }
-        let (since, head) = since;
-        if since + length as u64 > head.max(HEAD) {
-            done.head = drive::dump(&saver, &at.thread, false).ok().filter(|dump| dump.len() + length <= self.limit);
+        let (since, head) = (since.0 + length as u64, since.1);
+        // The head and the entries after it are at least as large as the thread.
+        if length > 0 && (since > head.max(HEAD) || since + head > self.limit as u64) {
+            let dump = drive::dump(&saver, &at.thread, false).ok();
+            let size = dump.as_ref().map_or(0, Vec::len);
+            if let Err(failure) = message::check("the state of the thread", size, self.limit) {
+                return Ok(WorkResult::failed(failure).message(self.limit).0);
+            }
+            done.head = dump.filter(|_| since > head.max(HEAD));
         }
-        kept.0 = Some(match &done.head {
+        let (message, done) = done.message(self.limit);
+        let Some(done) = done else { return Ok(message) };
+        kept.0 = Some(match done.head {
             // Entries before the head are not kept in memory, however long the thread is.
             Some(head) => {
-                let source = LogSource { head: Some(head.clone()), ..LogSource::default() };
+                let source = LogSource { head: Some(head), ..LogSource::default() };
                 (rebuilt(&at.thread, source).await?, false)
             }
             None => (saver, is_whole),
         });
-        Ok(WorkerAnswer::done(done))
+        Ok(message)
     }
 
     pub(crate) fn keep(&self, at: ThreadVersion, kept: CacheUpdate) {
@@ -142,19 +151,8 @@ impl Host {
     fn entries(&self, what: &str, log: &ThreadLog) -> Result<EncodedEntries, RunFailure> {
         let entries = EncodedEntries::encode(&log.take())
             .map_err(|error| RunFailure::new("RunError", format!("{what}: {error}")))?;
-        let length = entries.bytes().len();
-        if length > self.limit { Err(self.too_large(what, length)) } else { Ok(entries) }
-    }
-
-    pub(crate) fn too_large(&self, what: &str, length: usize) -> RunFailure {
-        RunFailure::new(
-            "PayloadTooLarge",
-            format!(
-                "{what} has {length} bytes, and a payload may have at most {}: keep large values in a store or a bucket and their \
-                 keys in the state, or raise `Endpoint::max_payload` and the server's `message-size-limit`",
-                self.limit
-            ),
-        )
+        message::check(what, entries.bytes().len(), self.limit)?;
+        Ok(entries)
     }
 
     async fn done(
@@ -303,12 +301,12 @@ impl Host {
         base: Option<Vec<u8>>,
         earlier: Vec<EncodedEntries>,
         progress: SliceProgress,
-    ) -> Result<WorkerAnswer, SaverError> {
+    ) -> Result<Message<WorkerAnswer>, SaverError> {
         let _slot = self.slot().await;
         let at = &call.at;
         let graph = match self.graph(&at.thread) {
             Ok(graph) => graph,
-            Err(failure) => return Ok(WorkerAnswer::done(WorkResult::new(WorkEnd::Task(Err(failure))))),
+            Err(failure) => return Ok(WorkResult::failed(failure).message(self.limit).0),
         };
         let saver = match (self.bases.look(&self.name, at), base.as_ref().or(call.base.as_ref())) {
             (Some(saver), _) => saver,
@@ -318,7 +316,7 @@ impl Host {
                 self.bases.keep(&self.name, at.clone(), saver.clone(), false);
                 saver
             }
-            (None, None) => return Ok(WorkerAnswer::Missing),
+            (None, None) => return Ok(Message::unchecked(&None)),
         };
         let copy = drive::apart(&saver, &at.thread);
         if !earlier.is_empty() {
@@ -333,9 +331,9 @@ impl Host {
         let mut done = self.slice(&*graph, at, Arc::new(log.clone()), slice).await?;
         match self.entries("the data of the task", &log) {
             Ok(entries) => done.entries = entries,
-            Err(failure) => done = WorkResult::new(WorkEnd::Task(Err(failure))),
+            Err(failure) => done = WorkResult::failed(failure),
         }
-        Ok(WorkerAnswer::done(done))
+        Ok(done.message(self.limit).0)
     }
 
     pub(crate) async fn read(

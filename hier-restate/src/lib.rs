@@ -46,6 +46,7 @@ mod error;
 mod event_sender;
 mod host;
 mod log;
+mod message;
 mod runner;
 mod service;
 mod slice;

@@ -18,13 +18,14 @@ use uuid::Uuid;
 
 use crate::error::{Error, RunFailure};
 use crate::host::Host;
+use crate::message::{Message, Packed};
 use crate::stored;
 use crate::thread::{ThreadObject, stopped};
 use crate::wire::{
-    Begin, EncodedEntries, Ended, Expire, Packed, Post, StateRequest, TaskCall, TaskDone, UpdateState, Wake,
+    Begin, EncodedEntries, Ended, Expire, Post, StateRequest, TaskCall, TaskDone, ThreadDump, UpdateState, Wake,
     run_service, task_service,
 };
-use crate::work::{WorkEnd, WorkResult, WorkerAnswer};
+use crate::work::{WorkEnd, WorkResult};
 
 /// The time after which Restate aborts an invocation that adds no entry to its journal. A node may run for this time.
 const LONG: Duration = Duration::from_hours(168);
@@ -197,7 +198,7 @@ impl Service for ThreadService {
                 "base" => {
                     let (_, metadata) = ctx.input::<Vec<u8>>().await;
                     let object = SharedObjectContext::from((&ctx, metadata));
-                    answer(&ctx, stored::base(&object, &ctx).await);
+                    answer(&ctx, stored::base(&object, &ctx, &host).await);
                 }
                 _ => return Err(unknown(&ctx)),
             }
@@ -223,18 +224,25 @@ impl Service for RunService {
     }
 }
 
-async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<Ended>, HandlerError> {
-    let (awakeable, ended) = ctx.awakeable::<Packed<Ended>>();
+async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Message<Ended>, HandlerError> {
+    let (awakeable, ended) = ctx.awakeable::<Message<Ended>>();
     let (thread, run) = (begin.settings.thread.clone(), begin.run);
     let target = RequestTarget::object(&host.name, &thread, "begin");
-    ctx.request::<_, ()>(target, Packed(Begin { awakeable: Some(awakeable), ..begin })).send();
+    let begin = Begin { awakeable: Some(awakeable), ..begin };
+    match Message::encode("the request of the run", &begin, host.limit) {
+        Ok(begin) => {
+            ctx.request::<_, ()>(target, begin).send();
+        }
+        Err(failure) => return Ok(Message::unchecked(&Err(failure))),
+    }
     match ended.await {
+        // The worker that sent the message has checked it.
         Ok(ended) => Ok(ended),
         Err(error) => {
             // The run must not continue without this invocation.
             let target = RequestTarget::object(&host.name, &thread, "cancel");
             ctx.request::<_, Packed<bool>>(target, Packed(Some(run))).call().await?;
-            Ok(Packed(Err(stopped(&thread, &error))))
+            Ok(Message::answer("the error of the run", &Err(stopped(&thread, &error)), host.limit))
         }
     }
 }
@@ -257,7 +265,14 @@ impl Service for TaskService {
 }
 
 /// Executes a task. If the task's node is a graph, each superstep of that graph is a slice.
-async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Packed<TaskDone>, HandlerError> {
+async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Message<TaskDone>, HandlerError> {
+    let limit = host.limit;
+    let done = task_slices(ctx, host, call).await?;
+    let encoded = Message::encode("the data of the task", &done, limit);
+    Ok(encoded.unwrap_or_else(|failure| Message::unchecked(&TaskDone::new(Vec::new(), Err(failure)))))
+}
+
+async fn task_slices(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<TaskDone, HandlerError> {
     let call = Arc::new(call);
     let mut base: Option<Vec<u8>> = None;
     let mut entries: Vec<EncodedEntries> = Vec::new();
@@ -266,16 +281,19 @@ async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Pack
         let piece = {
             let (host, call, base, entries, progress) =
                 (host.clone(), call.clone(), base.clone(), entries.clone(), progress.clone());
-            || async move { Ok(Packed(host.task(&call, base, entries, progress).await?)) }
+            || async move { Ok(host.task(&call, base, entries, progress).await?) }
         };
-        let Packed(answer) = ctx.run(piece).name("task").await?;
-        match answer {
-            WorkerAnswer::Missing => {
+        match ctx.run(piece).name("task").await?.read()? {
+            None => {
                 let target = RequestTarget::object(&host.name, &call.at.thread, "base");
-                base = Some(ctx.request::<_, Vec<u8>>(target, Vec::<u8>::new()).call().await?);
+                let request = ctx.request::<_, Packed<Result<ThreadDump, RunFailure>>>(target, Vec::<u8>::new());
+                match request.call().await?.0 {
+                    Ok(ThreadDump(dump)) => base = Some(dump),
+                    Err(failure) => return Ok(TaskDone::new(Vec::new(), Err(failure))),
+                }
             }
-            WorkerAnswer::Done(done) => {
-                let WorkResult { entries: more, end, progress: made, .. } = *done;
+            Some(done) => {
+                let WorkResult { entries: more, end, progress: made, .. } = done;
                 entries.push(more);
                 let end = match end {
                     WorkEnd::Stored => {
@@ -286,7 +304,7 @@ async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Pack
                     WorkEnd::Run(Err(failure)) => Err(failure),
                     other => Err(RunFailure::new("RunError", format!("unexpected end of a task: {other:?}"))),
                 };
-                return Ok(Packed(TaskDone::new(entries, end)));
+                return Ok(TaskDone::new(entries, end));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The data of a thread in its virtual object: the log, its head and the [`ThreadMeta`].
 
-use hier_core::drive::Settings;
+use hier_core::drive::{self, Settings};
 use hier_core::graph::DynSnapshot;
 use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use crate::error::RunFailure;
 use crate::host::Host;
+use crate::message::{Message, Packed};
 use crate::slice::SliceProgress;
-use crate::wire::{LogEntry, LogSource, Packed, SliceContext, StateRequest, StreamListener};
+use crate::wire::{LogEntry, LogSource, SliceContext, StateRequest, StreamListener, ThreadDump};
 
 pub(crate) const META: &str = "meta";
 
@@ -116,18 +117,29 @@ pub(crate) async fn read(
     state: &ContextInternal,
     host: &Host,
     read: StateRequest,
-) -> Result<Packed<Result<Vec<DynSnapshot>, RunFailure>>, HandlerError> {
+) -> Result<Message<Result<Vec<DynSnapshot>, RunFailure>>, HandlerError> {
     let whole = read.history.is_some() || read.settings.checkpoint.is_some();
     let source = match &host.saver {
         None => load_concurrently(state, whole).await?.unwrap_or_default(),
         Some(_) => LogSource::default(),
     };
-    Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
+    let what = match &read.history {
+        Some(_) => "the answer with the history (a smaller `limit` selects less)",
+        None => "the answer with the state",
+    };
+    let found = host.read(ctx.key(), source, &read.settings, read.history).await?;
+    Ok(Message::answer(what, &found, host.limit))
 }
 
 /// Returns the dump of the thread, for a worker that executes a task of the thread.
-pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
-    let Some(source) = load_concurrently(state, false).await? else { return Ok(Vec::new()) };
-    let saver = crate::log::rebuilt(ctx.key(), source).await?;
-    Ok(hier_core::drive::dump(&saver, ctx.key(), false)?)
+pub(crate) async fn base(
+    ctx: &SharedObjectContext<'_>,
+    state: &ContextInternal,
+    host: &Host,
+) -> Result<Message<Result<ThreadDump, RunFailure>>, HandlerError> {
+    let dump = match load_concurrently(state, false).await? {
+        Some(source) => drive::dump(&crate::log::rebuilt(ctx.key(), source).await?, ctx.key(), false)?,
+        None => Vec::new(),
+    };
+    Ok(Message::answer("the state for a worker with a task", &Ok(ThreadDump(dump)), host.limit))
 }

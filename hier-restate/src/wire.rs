@@ -1,38 +1,16 @@
 //! The messages between clients, Restate and workers. They have the encoding of checkpoints.
 
-use bytes::Bytes;
 use hier_core::Outcome;
 use hier_core::checkpoint::{CodecError, InboxMessage, SideEffects, WriteRecord, codec};
 use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
 use hier_core::runs::StreamMode;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::RunFailure;
 use crate::slice::SliceProgress;
-
-/// A payload in the encoding of checkpoints.
-#[derive(Clone, Debug)]
-pub(crate) struct Packed<T>(pub(crate) T);
-
-impl<T: Serialize> restate_sdk::serde::Serialize for Packed<T> {
-    type Error = CodecError;
-
-    fn serialize(&self) -> Result<Bytes, CodecError> {
-        codec::encode_record(&self.0).map(Bytes::from)
-    }
-}
-
-impl<T: DeserializeOwned> restate_sdk::serde::Deserialize for Packed<T> {
-    type Error = CodecError;
-
-    fn deserialize(bytes: &mut Bytes) -> Result<Self, CodecError> {
-        codec::decode(bytes).map(Self)
-    }
-}
 
 /// Returns the name of the service for the tasks of a graph.
 pub(crate) fn task_service(graph: &str) -> String {
@@ -148,6 +126,11 @@ pub(crate) struct LogSource {
     pub(crate) entries: Vec<LogEntry>,
     pub(crate) whole: bool,
 }
+
+/// An encoded thread, from which a worker that executes a task restores the thread.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ThreadDump(#[serde(with = "serde_bytes")] pub(crate) Vec<u8>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ThreadVersion {

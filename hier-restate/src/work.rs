@@ -2,14 +2,15 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hier_core::Config;
 use hier_core::checkpoint::WhenRunning;
 use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
+use hier_core::{Config, Outcome};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::RunFailure;
+use crate::message::Message;
 use crate::slice::{RemoteTasks, SliceProgress};
 use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, UpdateState};
 
@@ -51,18 +52,8 @@ impl SliceWork {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum WorkerAnswer {
-    /// The worker does not have the thread in memory and needs its data.
-    Missing,
-    Done(Box<WorkResult>),
-}
-
-impl WorkerAnswer {
-    pub(crate) fn done(done: WorkResult) -> Self {
-        Self::Done(Box::new(done))
-    }
-}
+/// The answer of a worker. `None` if the worker does not have the thread in memory and needs its data.
+pub(crate) type WorkerAnswer = Option<WorkResult>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WorkResult {
@@ -112,6 +103,43 @@ impl WorkResult {
 
     pub(crate) fn failed(failure: RunFailure) -> Self {
         Self::new(WorkEnd::Run(Err(failure)))
+    }
+
+    /// Encodes the result. If it is too large, omits one part after the other. Returns also the result in the message,
+    /// or `None` if the thread does not change.
+    pub(crate) fn message(self, limit: usize) -> (Message<WorkerAnswer>, Option<Self>) {
+        let mut answer = Some(self);
+        loop {
+            match Message::encode("the data of the superstep with the outcome", &answer, limit) {
+                Ok(message) => return (message, answer),
+                Err(failure) => {
+                    answer = answer.and_then(|done| done.without_a_part(&failure, limit));
+                    if answer.is_none() {
+                        return (Message::unchecked(&Some(Self::failed(failure))), None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the result without its most dispensable part. Returns `None` if nothing else can be omitted than the
+    /// entries. Then the work fails, and the thread does not change.
+    fn without_a_part(mut self, failure: &RunFailure, limit: usize) -> Option<Self> {
+        if self.head.take().is_some() {
+            return Some(self);
+        }
+        self.end = match self.end {
+            // The workers request the thread.
+            WorkEnd::Remote(Some(_), tasks) => WorkEnd::Remote(None, tasks),
+            // The next slice finds that the graph has finished, and returns the outcome without entries.
+            WorkEnd::Run(Ok(Outcome::Finished(_))) if !self.entries.is_empty() => WorkEnd::Stored,
+            WorkEnd::Run(ended) if ended.as_ref().map_or_else(|old| old.kind != failure.kind, |_| true) => {
+                let whole = Message::encode("the outcome of the run with the state", &ended, limit).err();
+                WorkEnd::Run(Err(whole.unwrap_or_else(|| failure.clone())))
+            }
+            _ => return None,
+        };
+        Some(self)
     }
 }
 

@@ -12,17 +12,19 @@ use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
 use restate_sdk::endpoint::ContextInternal;
 use restate_sdk::prelude::*;
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::error::RunFailure;
 use crate::host::{CacheUpdate, Host};
+use crate::message::{self, Message, Packed};
 use crate::slice::{RemoteTasks, SliceProgress};
 use crate::stored::{ActiveRun, META, ThreadMeta, load};
 use crate::wire::{
-    Begin, EncodedEntries, Ended, LogEntry, LogSource, Packed, SliceContext, TaskCall, TaskDone, TaskEnd,
-    ThreadVersion, task_service,
+    Begin, EncodedEntries, Ended, LogEntry, LogSource, SliceContext, TaskCall, TaskDone, TaskEnd, ThreadVersion,
+    task_service,
 };
-use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
+use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult};
 
 /// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
@@ -70,7 +72,13 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     }
 
     fn store(&self) {
-        self.ctx.set(META, Packed(self.meta.clone()));
+        // `begin` has checked the size with the settings of the run. Only small values change after it.
+        self.ctx.set(META, Message::unchecked(&self.meta));
+    }
+
+    /// Encodes an answer to a client. If it is too large, the answer is this failure.
+    fn answer<T: Serialize>(&self, what: &str, answer: &Result<T, RunFailure>) -> Message<Result<T, RunFailure>> {
+        Message::answer(what, answer, self.host.limit)
     }
 
     fn to_itself(&self, handler: &str) -> RequestTarget {
@@ -90,19 +98,18 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                 let mut left = CacheUpdate::default();
                 let answer = host.work(&at, loaded, since, work, &mut left).await?;
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = left;
-                Ok(Packed(answer))
+                Ok(answer)
             };
-            let Packed(answer) = self.ctx.run(piece).name("superstep").await?;
-            match answer {
-                WorkerAnswer::Missing if was_loaded => {
+            match self.ctx.run(piece).name("superstep").await?.read()? {
+                None if was_loaded => {
                     return Err(TerminalError::new("the worker requested a thread that it had already received"));
                 }
-                WorkerAnswer::Missing => source = Some(load(self.state, &self.meta, whole).await?),
-                WorkerAnswer::Done(done) => {
+                None => source = Some(load(self.state, &self.meta, whole).await?),
+                Some(done) => {
                     self.log(&done.entries, done.head.as_deref());
                     let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
                     self.host.keep(self.at(), kept);
-                    return Ok(*done);
+                    return Ok(done);
                 }
             }
         }
@@ -136,6 +143,13 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let takes_over = settings.when_running.unwrap_or(unless_said) == WhenRunning::TakeOver;
         let progress = SliceProgress::default();
         let started = ActiveRun { id: run, awakeable, settings, progress, slice: 0, clock: asked, listener };
+        let meta = ThreadMeta { last: Some(started.settings.clone()), run: Some(started.clone()), ..self.meta.clone() };
+        if let Err(failure) =
+            Message::encode("the data of the thread with the settings of the run", &meta, self.host.limit)
+        {
+            self.resolve(&started, Err(failure));
+            return Ok(());
+        }
         if let Some(going) = self.meta.run.take() {
             if takes_over {
                 let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
@@ -229,22 +243,32 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.store();
         let at = self.at();
         let limit = piece.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
-        let call = |task: &String| {
+        let message = |task: &String, base: Option<&Vec<u8>>| {
             let part = PartialStep::Task { namespace: remote.namespace.clone(), task: task.clone() };
-            let call = TaskCall { at: at.clone(), piece: piece.clone(), part, base: base.clone() };
+            let call = TaskCall { at: at.clone(), piece: piece.clone(), part, base: base.cloned() };
+            Message::encode("the request of a task", &call, self.host.limit)
+        };
+        // A worker that receives no thread requests it. The requests of the tasks differ only in the name of the task.
+        let longest = remote.tasks.iter().max_by_key(|task| task.len());
+        let base = base.filter(|base| longest.is_none_or(|task| message(task, Some(base)).is_ok()));
+        if let Some(Err(failure)) = longest.map(|task| message(task, base.as_ref())) {
+            return Ok(Err(failure));
+        }
+        let call = |task: &String| {
             let target = RequestTarget::service(task_service(&self.host.name), "run");
-            self.ctx.request::<_, Packed<TaskDone>>(target, Packed(call)).call()
+            let message = message(task, base.as_ref()).map_err(|failure| TerminalError::new(failure.message))?;
+            Ok::<_, TerminalError>(self.ctx.request::<_, Packed<TaskDone>>(target, message).call())
         };
         let mut waiting = remote.tasks.iter();
         let mut running = DurableFuturesUnordered::new();
         for task in waiting.by_ref().take(limit) {
-            running.push(call(task));
+            running.push(call(task)?);
         }
         let mut ended: Vec<(usize, TaskDone)> = Vec::with_capacity(remote.tasks.len());
         while let Some((place, done)) = running.next().await? {
             ended.push((place, done?.0));
             if let Some(task) = waiting.next() {
-                running.push(call(task));
+                running.push(call(task)?);
             }
         }
         ended.sort_by_key(|(place, _)| *place);
@@ -266,21 +290,26 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                 }
             }
         }
-        self.absorb(entries).await?;
+        if let Err(failure) = self.absorb(entries).await? {
+            return Ok(Err(failure));
+        }
         Ok(failed.map_or(Ok(stopped), Err))
     }
 
-    /// Appends entries of other workers to the log.
-    async fn absorb(&mut self, entries: Vec<LogEntry>) -> Result<(), TerminalError> {
+    /// Appends entries of other workers to the log. Fails if they are too large together.
+    async fn absorb(&mut self, entries: Vec<LogEntry>) -> Result<Result<(), RunFailure>, TerminalError> {
         if entries.is_empty() {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let before = self.at();
         let stored = EncodedEntries::encode(&entries)
             .map_err(|error| TerminalError::new(format!("cannot encode the entries of tasks: {error}")))?;
+        if let Err(failure) = message::check("the data of the tasks", stored.bytes().len(), self.host.limit) {
+            return Ok(Err(failure));
+        }
         self.log(&stored, None);
         self.host.absorb(&before, self.at(), entries).await;
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn end(&mut self, ended: Ended, due: DueTime, now: u64) {
@@ -304,7 +333,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     /// Sends the result to the caller that waits for the run.
     fn resolve(&self, run: &ActiveRun, ended: Ended) {
         if let Some(awakeable) = &run.awakeable {
-            self.ctx.resolve_awakeable(awakeable, Packed(ended));
+            self.ctx.resolve_awakeable(awakeable, self.answer("the outcome of the run", &ended));
         }
     }
 

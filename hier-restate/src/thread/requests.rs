@@ -6,12 +6,13 @@ use uuid::Uuid;
 
 use super::{ThreadObject, Updated};
 use crate::error::RunFailure;
+use crate::message::{Message, Packed};
 use crate::stored::ActiveRun;
-use crate::wire::{Packed, Post, UpdateState};
+use crate::wire::{Post, UpdateState};
 use crate::work::{DueTime, ThreadWork, WorkEnd};
 
 impl ThreadObject<'_, '_> {
-    pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
+    pub(crate) async fn update(mut self, update: UpdateState) -> Result<Message<Updated>, TerminalError> {
         let ended = self.meta.run.take();
         if let Some(going) = &ended {
             if update.settings.when_running != Some(WhenRunning::TakeOver) {
@@ -19,7 +20,7 @@ impl ThreadObject<'_, '_> {
                     "thread `{}` has an active run: wait for the end of the run, or cancel the run",
                     self.ctx.key()
                 );
-                return Ok(Packed(Err(RunFailure::new("Busy", reason))));
+                return Ok(Message::unchecked(&Err(RunFailure::new("Busy", reason))));
             }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
             self.resolve(going, Err(RunFailure::new("Superseded", reason)));
@@ -31,7 +32,7 @@ impl ThreadObject<'_, '_> {
         }
         // A run that was taken over is no longer active, even if the update fails.
         self.store();
-        updated.map(Packed)
+        updated.map(|updated| self.answer("the answer to the update", &updated))
     }
 
     async fn apply(&mut self, update: UpdateState) -> Result<Updated, TerminalError> {
@@ -45,15 +46,16 @@ impl ThreadObject<'_, '_> {
         })
     }
 
-    pub(crate) async fn post(mut self, post: Post) -> Result<Packed<Result<bool, RunFailure>>, TerminalError> {
+    pub(crate) async fn post(mut self, post: Post) -> Result<Message<Result<bool, RunFailure>>, TerminalError> {
         let done = self.work(ThreadWork::Post(post.letter)).await?;
         self.schedule_wake(done.due, done.now);
         self.store();
-        Ok(Packed(match done.end {
+        let posted = match done.end {
             WorkEnd::Posted(posted) => posted,
             WorkEnd::Run(Err(failure)) => Err(failure),
             other => Err(RunFailure::new("RunError", format!("unexpected end of a message: {other:?}"))),
-        }))
+        };
+        Ok(self.answer("the answer to the message", &posted))
     }
 
     /// Cancels the run of the thread. `run` restricts this to a certain run. Returns true if a run was cancelled.

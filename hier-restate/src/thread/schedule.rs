@@ -6,9 +6,10 @@ use restate_sdk::prelude::*;
 use uuid::Uuid;
 
 use super::ThreadObject;
+use crate::message::Packed;
 use crate::slice::SliceProgress;
 use crate::stored::ActiveRun;
-use crate::wire::{Expire, Packed, Wake};
+use crate::wire::{Expire, Wake};
 use crate::work::{DueTime, ThreadWork, WorkEnd, millis};
 
 /// The delay before a thread with an unknown due time is checked again, in milliseconds.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use hier_core::Result;
+use hier_core::checkpoint::ListQuery;
 use hier_core::graph::{DynInput, DynSnapshot};
 use hier_core::prelude::*;
 use hier_restate::{Error, RemoteGraph, RunFailure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::serve;
 
@@ -53,12 +54,12 @@ async fn paid(run: &Run) -> Result<DeskUpdate> {
 
 graph! {
     Slow<Desk> = Graph {
-        nodes: [work],
+        nodes: [work = take_time],
         edges: [START >> work >> if is_over { END } else { work }],
     }
 }
 
-async fn work() -> DeskUpdate {
+async fn take_time() -> DeskUpdate {
     tokio::time::sleep(Duration::from_millis(60)).await;
     Desk::update().steps(1)
 }
@@ -66,6 +67,54 @@ async fn work() -> DeskUpdate {
 fn is_over(state: &Desk) -> bool {
     state.steps >= 50
 }
+
+graph! {
+    Piles<Pile> = Graph {
+        nodes: [write, fan, work, last],
+        edges: [
+            START >> write >> if is_high { fan } else { write },
+            fan >> for item in items { work(item) },
+            work >> last >> END,
+        ],
+    }
+}
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Pile {
+    /// The size of the part that a superstep adds.
+    size: usize,
+    goal: u64,
+    /// The sizes of the parts that the tasks add.
+    tasks: Vec<usize>,
+    error: usize,
+    #[reducer(sum)]
+    steps: u64,
+    #[reducer(append)]
+    parts: Vec<String>,
+}
+
+async fn write(state: &Pile) -> Result<PileUpdate> {
+    if state.error > 0 {
+        return Err(NodeError::permanent("x".repeat(state.error)));
+    }
+    Ok(Pile::update().steps(1).parts(["x".repeat(state.size)]))
+}
+
+fn is_high(state: &Pile) -> bool {
+    state.steps >= state.goal
+}
+
+async fn fan() {}
+
+fn items(state: &Pile) -> Vec<usize> {
+    state.tasks.clone()
+}
+
+async fn work(Sent(size): Sent<usize>) -> PileUpdate {
+    Pile::update().parts(["x".repeat(size)])
+}
+
+async fn last() {}
 
 fn failure(error: Error) -> RunFailure {
     let Error::Run(failure) = error else { panic!("{error:?}") };
@@ -91,6 +140,86 @@ async fn too_large_payload_is_refused_and_changes_nothing() {
     let error = failure(graph.invoke(input).thread("none").await.unwrap_err());
     assert_eq!(error.kind, "PayloadTooLarge");
     assert_eq!(graph.state("none").await.unwrap().checkpoint, None);
+}
+
+/// A graph whose payloads may have 64 KiB.
+async fn piles() -> RemoteGraph {
+    serve(|endpoint, name| endpoint.graph(name, Piles::compile(), ()).max_payload(64 << 10)).await
+}
+
+/// Runs the graph. Without an end, the worker and Restate repeat a message that is too large.
+async fn run(graph: &RemoteGraph, config: Config, input: Value) -> std::result::Result<Value, RunFailure> {
+    let run = graph.invoke(DynInput::New(input)).config(config);
+    let ended = tokio::time::timeout(Duration::from_secs(60), run).await.expect("the run ends");
+    ended.map(|end| end.state().clone()).map_err(failure)
+}
+
+fn assert_too_large(refused: &RunFailure, what: &str) {
+    assert_eq!(refused.kind, "PayloadTooLarge", "{refused}");
+    assert!(refused.message.starts_with(what), "{refused}");
+    assert!(refused.message.contains("65536") && refused.message.contains("max_payload"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn run_ends_before_its_state_is_too_large() {
+    let graph = piles().await;
+    let config = || Config::new().thread("high");
+    // The tasks of a superstep read a state that does not fit into their requests.
+    let input = json!({ "size": 20_000, "goal": 2, "tasks": [10, 10] });
+    assert_eq!(run(&graph, config(), input).await.unwrap()["steps"], json!(2));
+    let input = json!({ "size": 20_000, "goal": 9 });
+    assert_too_large(&run(&graph, config(), input).await.unwrap_err(), "the state of the thread has ");
+    let state = graph.state(config()).await.unwrap();
+    assert_eq!((&state.values["steps"], state.next), (&json!(3), vec!["write".to_owned()]));
+    let history = |limit| graph.history(config(), ListQuery { limit, ..ListQuery::default() });
+    let refused = failure(history(None).await.unwrap_err());
+    assert_too_large(&refused, "the answer with the history (a smaller `limit` selects less) has ");
+    assert_eq!(history(Some(1)).await.unwrap().len(), 1);
+    // The thread can continue with smaller parts.
+    let end = run(&graph, config(), json!({ "size": 10, "goal": 0, "tasks": [] })).await.unwrap();
+    assert_eq!(end["steps"], json!(4));
+    // The same with the default limits of the worker and of Restate.
+    let graph = serve(|endpoint, name| endpoint.graph(name, Piles::compile(), ())).await;
+    let refused = run(&graph, config(), json!({ "size": 9 << 20, "goal": 5 })).await.unwrap_err();
+    assert_eq!(refused.kind, "PayloadTooLarge", "{refused}");
+    assert_eq!(graph.state(config()).await.unwrap().values["steps"], json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn last_superstep_and_outcome_may_be_large_together() {
+    let graph = serve(|endpoint, name| endpoint.graph(name, Grows::compile(), ()).max_payload(64 << 10)).await;
+    let end = run(&graph, Config::new().thread("large"), json!({ "wanted": 50_000 })).await.unwrap();
+    assert_eq!(end["text"].as_str().map(str::len), Some(50_000));
+    run(&graph, Config::new().thread("small"), json!({ "wanted": 10 })).await.unwrap();
+    let steps = async |thread: &str| {
+        let query = || ListQuery { limit: Some(1), ..ListQuery::default() };
+        graph.history(thread, query()).await.unwrap()[0].step
+    };
+    assert_eq!(steps("large").await, steps("small").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn each_payload_is_checked() {
+    let graph = piles().await;
+    let config = || Config::new().thread("t");
+    let refused = run(&graph, config(), json!({ "size": 1, "goal": 0, "tasks": [40_000, 40_000] })).await.unwrap_err();
+    assert_too_large(&refused, "the data of the tasks has ");
+    assert_eq!(graph.state(config()).await.unwrap().next, ["work", "work"]);
+    let refused = run(&graph, config(), json!({ "size": 1, "goal": 0, "tasks": [70_000, 10] })).await.unwrap_err();
+    assert_too_large(&refused, "the data of the task has ");
+    let refused = run(&graph, config(), json!({ "error": 40_000 })).await.unwrap_err();
+    assert_too_large(&refused, "the outcome of the run with the state has ");
+    let refused = run(&graph, config(), json!({ "tasks": vec![1; 70_000] })).await.unwrap_err();
+    assert_too_large(&refused, "the request of the run has ");
+    let settings = config().metadata("note", "x".repeat(40_000));
+    let refused = run(&graph, settings, json!({ "goal": 0 })).await.unwrap_err();
+    assert_too_large(&refused, "the data of the thread with the settings of the run has ");
+    let before = graph.state(config()).await.unwrap().values["steps"].as_u64().unwrap();
+    let end = run(&graph, config(), json!({ "size": 1, "goal": 0, "tasks": [], "error": 0 })).await.unwrap();
+    assert_eq!(end["steps"], json!(before + 1));
 }
 
 async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&DynSnapshot) -> bool) {
