@@ -135,6 +135,8 @@ impl std::io::Write for Logs {
 
 impl Logs {
     fn here() -> (Self, tracing::subscriber::DefaultGuard) {
+        // If this were the only subscriber, tracing would drop each message that a thread without it logs first.
+        let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
         let received = Self::default();
         let writer = received.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
