@@ -25,6 +25,10 @@ pub enum LogEvent {
         attempt: u32,
         /// The name of the graph.
         graph: String,
+        /// True if a worker has claimed the run before. The number of the attempt does not show this, because claims
+        /// that ended with `requeue` do not count.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reclaimed: bool,
     },
     /// The run has ended. This is the last event of each run.
     End {
@@ -192,7 +196,7 @@ impl LogEvent {
     /// Returns the payload of the event as JSON, in the form of LangGraph's events.
     pub fn data(&self) -> Value {
         match self {
-            Self::Start { attempt, graph } => json!({ "attempt": attempt, "graph": graph }),
+            Self::Start { attempt, graph, .. } => json!({ "attempt": attempt, "graph": graph }),
             Self::End { status, error, rollback } => json!({ "status": status, "error": error, "rollback": rollback }),
             Self::Values(state) => state.clone(),
             Self::Updates(update) => update.to_json(),

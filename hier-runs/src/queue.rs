@@ -204,10 +204,11 @@ impl Queue {
         let run = self.live.iter_mut().find(|run| run.id == id)?;
         run.status = RunStatus::Running;
         run.attempts = run.attempts.saturating_add(1);
+        let reclaimed = run.started.is_some();
         run.started = run.started.or(Some(now));
         run.updated = now;
         let run = run.clone();
-        let start = LogEvent::Start { attempt: run.attempts, graph: run.graph.clone() };
+        let start = LogEvent::Start { attempt: run.attempts, graph: run.graph.clone(), reclaimed };
         self.change.events.push(NewEvent::new(run.id, start));
         self.touch(id);
         Some(run)

@@ -69,6 +69,8 @@ pub(crate) struct EventTail {
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
     after: u64,
+    /// Number of the last event that the client knows. A gap counts only later events.
+    known: u64,
     /// Number of events in the next read.
     limit: usize,
     listener: Listener,
@@ -98,7 +100,12 @@ impl EventTail {
         // The listener exists before the first read, so that no event in between is missed.
         let listener = app.runs.notifier().thread(thread);
         let (thread, read) = (thread.to_owned(), VecDeque::new());
-        Self { app, thread, created: None, run, after, limit: FIRST_PAGE, listener, read }
+        Self { app, thread, created: None, run, after, known: after, limit: FIRST_PAGE, listener, read }
+    }
+
+    /// Counts only deleted events after this number as missed, because the client knows the others.
+    pub(crate) fn known_until(self, known: u64) -> Self {
+        Self { known, ..self }
     }
 
     /// Returns the next event once it exists. Returns `None` if the thread was deleted, or after the last event of a
@@ -170,7 +177,7 @@ impl EventTail {
         let first = page.events.first();
         // A page may have events that were deleted after it was read.
         let last_missing = page.gone.min(first.map_or(u64::MAX, |row| row.number.saturating_sub(1)));
-        let missed = last_missing.checked_sub(self.after).filter(|missed| *missed > 0)?;
+        let missed = last_missing.checked_sub(self.after.max(self.known)).filter(|missed| *missed > 0)?;
         if self.run.is_some() && self.after == 0 && is_complete(run, first) {
             return None;
         }
@@ -190,7 +197,7 @@ impl EventTail {
 /// deleted events of the log then belong to other runs.
 fn is_complete(run: Option<&Run>, first: Option<&EventRow>) -> bool {
     match first.map(|row| &row.event.body) {
-        Some(LogEvent::Start { attempt, .. }) => *attempt <= 1,
+        Some(LogEvent::Start { reclaimed, .. }) => !reclaimed,
         // A run that was cancelled before its start has no other event.
         Some(LogEvent::End { .. }) | None => run.is_none_or(|run| run.started.is_none()),
         Some(_) => false,

@@ -224,7 +224,7 @@ fn respond_with_events(
     let stream = RunStream {
         app: caller.app.clone(),
         run: run.clone(),
-        tail: EventTail::of_run(caller.app.clone(), run),
+        tail: EventTail::of_run(caller.app.clone(), run).known_until(after.0),
         translator: StreamTranslator::new(
             run.clone(),
             caller.app.message_paths(&run.graph),

@@ -150,7 +150,7 @@ pub(crate) async fn follow(
     let stream = ThreadStream {
         app: caller.app.clone(),
         thread: row.id.clone(),
-        tail: EventTail::of_thread(caller.app.clone(), &row, 0),
+        tail: EventTail::of_thread(caller.app.clone(), &row, 0).known_until(after.0),
         kinds: EventKinds::new(&query),
         runs: HashMap::new(),
         after,

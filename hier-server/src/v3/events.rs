@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::filter::EventFilter;
-use super::translate::{V3Event, V3Translator, position};
+use super::translate::{V3Event, V3Translator, log_number, position};
 use crate::answer::Streamed;
 use crate::app::{App, Caller};
 use crate::auth::{Action, Resource};
@@ -76,7 +76,8 @@ impl Events {
                     Some(tail) => tail,
                     none => {
                         let row = self.arrival.wait().await?;
-                        none.insert(EventTail::of_thread(self.app.clone(), &row, 0))
+                        let tail = EventTail::of_thread(self.app.clone(), &row, 0);
+                        none.insert(tail.known_until(log_number(self.since)))
                     }
                 };
                 self.taken = tail.next().await?;

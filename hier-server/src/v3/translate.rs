@@ -41,6 +41,11 @@ pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }
 
+/// Returns the number of the log event to which the event at this position belongs.
+pub(crate) fn log_number(position: u64) -> u64 {
+    position / PARTS
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct V3Event {
     pub(crate) seq: u64,

@@ -3,10 +3,14 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{EventPage, EventQuery, MemoryRuns, RunStore, RunsError};
+use hier_core::runs::{
+    EventPage, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore,
+    RunsError,
+};
 use hier_core::store::MemoryStore;
 use hier_server::{Server, async_trait};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -124,6 +128,59 @@ async fn client_that_joins_later_learns_of_deleted_events() {
     let studio = desk.send(Method::GET, &format!("/studio/api/threads/{thread}/events"), &Value::Null).await;
     let studio = desk.until(&mut { studio }, &mut String::new(), |received| !received.is_empty()).await;
     assert_eq!(studio[0].data["mode"], "lagged");
+    desk.stop().await;
+}
+
+/// A client that joins again knows the events before its position, so it has missed only the deleted events after it.
+#[tokio::test]
+async fn client_that_joins_again_learns_only_of_events_after_its_position() {
+    let (desk, _gate) = with_permits(usize::MAX >> 3).await;
+    let thread = desk.thread().await;
+    let path = run(&desk, &thread, 3).await;
+    let missed = |received: &[SentEvent]| said(received, "lagged")[0]["missed"].clone();
+    assert_eq!(missed(&joined(&desk, &path, "2-1").await), 1);
+
+    let stream = format!("/threads/{thread}/stream");
+    let mut again = follow(&desk, &stream, "2-1").await;
+    assert_eq!(missed(&desk.until(&mut again, &mut String::new(), |received| !received.is_empty()).await), 1);
+
+    let channels = |since: &Value| json!({ "channels": ["lifecycle"], "since": since });
+    let mut events = desk.send(Method::POST, &format!("{stream}/events"), &channels(&json!(0))).await;
+    let all = desk.until(&mut events, &mut String::new(), |received| !received.is_empty()).await;
+    assert_eq!(all[0].data["params"]["data"]["missed"], 3);
+    // The number of the gap is that of the third log event, so the first two have these numbers.
+    let second = all[0].data["seq"].as_u64().expect("a number") / 3 * 2;
+    let mut events = desk.send(Method::POST, &format!("{stream}/events"), &channels(&json!(second))).await;
+    let rest = desk.until(&mut events, &mut String::new(), |received| !received.is_empty()).await;
+    assert_eq!(rest[0].data["params"]["data"]["missed"], 1);
+    desk.stop().await;
+}
+
+/// The number of the attempt does not count a claim that ended with `requeue`, so both attempts have the number 1.
+#[tokio::test]
+async fn client_learns_of_the_deleted_events_of_a_requeued_attempt() {
+    let store = MemoryRuns::new();
+    let server = Server::new().graph("large", Large::compile(), Arc::new(Semaphore::new(0)));
+    let server = server.storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()));
+    let desk = open(server.without_worker()).await;
+    let (thread, driver) = (desk.thread().await, store.driver());
+    let run = driver.create_run(NewRun::new(&*thread, "large", Request::default())).await.expect("a run");
+    let claim = || RunClaim::new("worker", Duration::from_mins(1), ["large"]);
+    let part = |number: u32| {
+        NewEvent::new(run.id, LogEvent::Custom { node: "emit".to_owned(), value: json!({ "number": number }) })
+    };
+    let lease = driver.claim_run(claim()).await.expect("the store").expect("a run").lease;
+    driver.commit_run(&lease, RunCommit::events(vec![part(0)])).await.expect("stored");
+    driver.requeue(&lease, run.id).await.expect("stored");
+    driver.prune_runs(Duration::ZERO).await.expect("the events are deleted");
+    let lease = driver.claim_run(claim()).await.expect("the store").expect("a run").lease;
+    let end = RunCommit::events(vec![part(1)]).end(RunEnd::new(run.id, RunStatus::Success));
+    driver.commit_run(&lease, end).await.expect("stored");
+
+    let path = format!("/threads/{thread}/runs/{}/stream?stream_mode=custom", run.id);
+    let received = parse(&follow(&desk, &path, "-1").await.text().await.expect("a body"));
+    assert_eq!(names(&received), ["lagged", "metadata", "custom"]);
+    assert_eq!((&received[0].data["missed"], numbers(&received)), (&json!(2), vec![&json!(1)]));
     desk.stop().await;
 }
 
