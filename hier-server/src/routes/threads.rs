@@ -159,11 +159,28 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
     caller.app.check_own(&row, "copy", COPY_ELSEWHERE)?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
-    let mut copy = caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?;
-    if row.status == ThreadStatus::Busy {
-        copy = states::index_copy(&caller, copy).await?;
+    let runs = &caller.app.runs;
+    let copy = runs.clone_thread(&row.id, copy).await.map_err(refused)?;
+    let copy_id = copy.id.clone();
+    let indexed = index_copy(&caller, &row, copy).await;
+    if indexed.is_err()
+        && let Err(error) = runs.remove_thread(&copy_id).await
+    {
+        tracing::warn!(thread = copy_id, %error, "failed to delete a copy that could not be indexed");
     }
-    Ok(Json(thread(&caller.app, &copy)))
+    Ok(Json(thread(&caller.app, &indexed?)))
+}
+
+/// Indexes the copy if a run of the original may have been in progress when the copy was made. `before` is the row of the
+/// original before the copy.
+async fn index_copy(caller: &Caller, before: &ThreadRow, copy: ThreadRow) -> ApiResult<ThreadRow> {
+    let after = caller.app.runs.thread(&before.id).await.map_err(refused)?;
+    // A run that has started since then has stored an event.
+    let is_unchanged = after.is_some_and(|after| after.last_event == before.last_event);
+    if is_unchanged && before.status != ThreadStatus::Busy {
+        return Ok(copy);
+    }
+    states::index_copy(caller, copy).await
 }
 
 /// A search for threads.

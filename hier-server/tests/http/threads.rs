@@ -1,13 +1,22 @@
 //! Threads and their states.
 
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hier_agents::prelude::*;
-use reqwest::Method;
+use hier_core::checkpoint::Checkpointer;
+use hier_core::runs::{MemoryRuns, RunStore, RunsError, ThreadAction, ThreadRow};
+use hier_core::store::MemoryStore;
+use hier_server::async_trait;
+use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::graphs::{Hitl, Line, server};
-use crate::support::{desk, open};
+use crate::support::{Desk, Fate, HookedStore, StoreCall, desk, open};
 
 #[tokio::test]
 async fn threads_are_created_found_changed_copied_and_deleted() {
@@ -237,17 +246,23 @@ async fn threads_are_pruned_to_their_latest_state_or_deleted() {
     desk.stop().await;
 }
 
-/// The row of a thread shows the state before the run in progress. The copy has no run, but what the run has stored.
-#[tokio::test]
-async fn copy_of_a_running_thread_shows_the_state_that_it_has() {
-    let desk = desk().await;
-    let path = format!("/threads/{}", desk.thread().await);
+/// Starts a run on a thread, and waits until it has stored its first superstep. The run ends if the stream is dropped.
+async fn begun(desk: &Desk, path: &str) -> Response {
     let body = json!({
         "assistant_id": "slow", "input": { "n": 600.0 }, "stream_mode": "updates", "durability": "sync",
         "on_disconnect": "cancel",
     });
     let mut stream = desk.send(Method::POST, &format!("{path}/runs/stream"), &body).await;
     desk.until(&mut stream, &mut String::new(), |received| received.iter().any(|one| one.event == "updates")).await;
+    stream
+}
+
+/// The row of a thread shows the state before the run in progress. The copy has no run, but what the run has stored.
+#[tokio::test]
+async fn copy_of_a_running_thread_shows_the_state_that_it_has() {
+    let desk = desk().await;
+    let path = format!("/threads/{}", desk.thread().await);
+    let stream = begun(&desk, &path).await;
     let (status, copy) = desk.post(&format!("{path}/copy"), json!({})).await;
     assert_eq!(status, 200, "{copy}");
     let of_copy = format!("/threads/{}", copy["thread_id"].as_str().expect("an id"));
@@ -257,6 +272,96 @@ async fn copy_of_a_running_thread_shows_the_state_that_it_has() {
     assert_eq!(desk.get(&of_copy).await.1["values"], copy["values"]);
     let (_, original) = desk.get(&path).await;
     assert_eq!((&original["status"], &original["values"]), (&json!("busy"), &Value::Null));
+    drop(stream);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn failed_copy_of_a_running_thread_leaves_no_copy() {
+    let (original, is_full) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
+    let store = HookedStore::new({
+        let (original, is_full) = (original.clone(), is_full.clone());
+        move |call| match call {
+            StoreCall::Change(ThreadAction::Commit(lease, _))
+                if is_full.load(Ordering::SeqCst) && *lease.thread != **original.lock().expect("a lock") =>
+            {
+                Fate::Refused
+            }
+            _ => Fate::Done,
+        }
+    });
+    let desk = open(server().storage(store, Arc::new(MemoryStore::default()))).await;
+    let thread = desk.thread().await;
+    original.lock().expect("a lock").clone_from(&thread);
+    let stream = begun(&desk, &format!("/threads/{thread}")).await;
+    is_full.store(true, Ordering::SeqCst);
+    let (status, error) = desk.post(&format!("/threads/{thread}/copy"), json!({})).await;
+    assert_eq!(status, 500, "{error}");
+    let (_, left) = desk.post("/threads/search", json!({ "select": ["thread_id"] })).await;
+    assert_eq!(left, json!([{ "thread_id": thread }]));
+    drop(stream);
+    desk.stop().await;
+}
+
+/// The ends of a pause: the store sends to the first when the pause begins, and waits for the second.
+type Pause = (oneshot::Sender<()>, oneshot::Receiver<()>);
+
+/// A store that pauses after the read of a thread's row.
+struct PausedStore {
+    runs: MemoryRuns,
+    pause: Arc<Mutex<Option<Pause>>>,
+}
+
+impl fmt::Debug for PausedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PausedStore")
+    }
+}
+
+#[async_trait]
+impl SaverLayer for PausedStore {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &self.runs
+    }
+}
+
+#[async_trait]
+impl RunsLayer for PausedStore {
+    fn runs_store(&self) -> &dyn RunStore {
+        &self.runs
+    }
+
+    async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        let row = self.runs.thread_backend().load_thread(id).await;
+        let pause = self.pause.lock().expect("a lock").take();
+        if let Some((begins, ends)) = pause {
+            begins.send(()).expect("the test waits");
+            ends.await.expect("the test ends the pause");
+        }
+        row
+    }
+}
+
+#[tokio::test]
+async fn copy_shows_the_state_of_a_run_that_starts_during_the_request() {
+    let pause = Arc::new(Mutex::new(None));
+    let store = Arc::new(Layered(PausedStore { runs: MemoryRuns::new(), pause: pause.clone() }));
+    let desk = open(server().storage(store, Arc::new(MemoryStore::default()))).await;
+    let path = format!("/threads/{}", desk.thread().await);
+    let ((begins, begun_pause), (end_pause, ends)) = (oneshot::channel(), oneshot::channel());
+    *pause.lock().expect("a lock") = Some((begins, ends));
+    let copy_path = format!("{path}/copy");
+    let run = async {
+        begun_pause.await.expect("the request reads the row");
+        let stream = begun(&desk, &path).await;
+        end_pause.send(()).expect("the request waits");
+        stream
+    };
+    let ((status, copy), stream) = tokio::join!(desk.post(&copy_path, json!({})), run);
+    assert_eq!((status, &copy["status"]), (200, &json!("interrupted")), "{copy}");
+    assert_eq!(copy["values"]["log"], json!(["pre"]));
     drop(stream);
     desk.stop().await;
 }
