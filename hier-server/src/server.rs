@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::auth::{Auth, NoAuth};
+use crate::background::send_to_paths;
 use crate::context::{IntoContext, RunRequest};
 use crate::cross_origin;
 use crate::database::Database;
@@ -262,7 +263,8 @@ impl Server {
         self
     }
 
-    /// Leaves runs, crons, webhooks and the deletion of expired data to [workers](Self::worker) in other processes.
+    /// Leaves runs, crons, webhooks and the deletion of expired data to [workers](Self::worker) in other processes. The
+    /// server itself sends the webhooks to its paths, because the workers do not have its routes.
     pub fn without_worker(mut self) -> Self {
         self.works = false;
         self
@@ -356,6 +358,7 @@ impl Server {
         let origins = std::mem::take(&mut self.origins);
         let routes = self.routes.take().unwrap_or_default().layer(from_fn(middleware::add_identity));
         let (works, own_work) = (self.works, self.work);
+        let sends_to_paths = self.studio != StudioMode::Only && self.webhooks.has_paths();
         let served = match self.studio {
             StudioMode::WithApi => router().merge(studio::router()),
             StudioMode::Only => studio::router(),
@@ -368,7 +371,13 @@ impl Server {
             service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::check_origin));
         }
         let (stop, tasks) = (app.stopping.clone(), app.tasks.clone());
-        let working = works.then(|| tokio::spawn(work(app, own_work, Some(address), stop.clone())));
+        let working = if works {
+            Some(tokio::spawn(work(app, own_work, Some(address), stop.clone())))
+        } else if sends_to_paths {
+            Some(tokio::spawn(send_to_paths(app, address, stop.clone())))
+        } else {
+            None
+        };
         let serving = tokio::spawn(serve(listener, service, stop.clone()));
         tracing::info!(%address, "serving");
         Ok(Running { address, stop, serving, working, tasks })

@@ -22,3 +22,12 @@ pub(crate) async fn run_until(app: Arc<App>, own: Option<SocketAddr>, stop: Canc
     }
     while tasks.join_next().await.is_some() {}
 }
+
+/// Sends the webhooks to paths of this server until the token is cancelled. Workers in other processes have no routes, so
+/// they cannot send these webhooks.
+pub(crate) async fn send_to_paths(app: Arc<App>, own: SocketAddr, stop: CancellationToken) {
+    match WebhookSender::new(app.runs.clone(), app.webhooks.clone(), Some(own)) {
+        Ok(sender) => sender.graphs(app.graphs.clone()).only_paths().run_until(stop).await,
+        Err(error) => tracing::error!(error, "webhooks to paths are disabled"),
+    }
+}

@@ -36,14 +36,19 @@ impl AttemptLimits {
         Self { all: Arc::new(Semaphore::new(MOST)), hosts: Mutex::default() }
     }
 
-    /// Returns the permission for an attempt to a host. An invalid URL counts as a host.
-    pub(super) fn try_acquire(&self, url: &str) -> Result<AttemptPermit, AttemptLimit> {
-        let of_all = self.all.clone().try_acquire_owned().map_err(|_| AttemptLimit::All)?;
-        let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    /// Returns the permission for an attempt to a host.
+    pub(super) fn try_acquire(&self, host: &str) -> Result<AttemptPermit, AttemptLimit> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.retain(|_, attempts| attempts.available_permits() < MOST_PER_HOST);
-        let attempts = hosts.entry(host).or_insert_with(|| Arc::new(Semaphore::new(MOST_PER_HOST)));
+        let attempts = hosts.entry(host.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(MOST_PER_HOST)));
+        // The limit of the host comes first: the sender postpones other attempts to a host that is full.
         let of_host = attempts.clone().try_acquire_owned().map_err(|_| AttemptLimit::Host)?;
+        let of_all = self.all.clone().try_acquire_owned().map_err(|_| AttemptLimit::All)?;
         Ok(AttemptPermit { _of_all: of_all, _of_host: of_host })
     }
+}
+
+/// Returns the host of a URL. All invalid URLs have the same host.
+pub(super) fn host_of(url: &str) -> String {
+    reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
 }

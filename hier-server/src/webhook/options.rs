@@ -39,11 +39,16 @@ impl Webhooks {
         self
     }
 
-    /// Also allows paths such as `/hooks/end`, which name routes of the server itself. Only a process with a server sends
-    /// webhooks to paths. If no such process sends a webhook for 32 hours, it is abandoned.
+    /// Also allows paths such as `/hooks/end`, which name routes of the server itself. Only processes with a server that
+    /// has this option send webhooks to paths, even if they run [without a worker](crate::Server::without_worker). If no
+    /// such process sends a webhook for 32 hours, it is abandoned.
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self
+    }
+
+    pub(crate) const fn has_paths(&self) -> bool {
+        self.relative
     }
 
     /// Allows only `https:` URLs.

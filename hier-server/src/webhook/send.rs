@@ -13,7 +13,7 @@ use reqwest::redirect::Policy;
 use tokio_util::task::TaskTracker;
 
 use super::address::is_public;
-use super::limits::{AttemptLimit, AttemptLimits};
+use super::limits::{AttemptLimit, AttemptLimits, MOST_PER_HOST, host_of};
 use super::options::Webhooks;
 use super::payload::payload;
 use crate::graphs::ServedGraph;
@@ -38,6 +38,26 @@ pub(crate) struct WebhookSender {
     own: Option<SocketAddr>,
     /// The graphs by name, for the translation of messages.
     graphs: Arc<BTreeMap<String, ServedGraph>>,
+    /// True if workers in other processes send the webhooks to URLs.
+    only_paths: bool,
+}
+
+/// The number of attempts to one host in a pass.
+#[derive(Default)]
+struct HostAttempts {
+    started: usize,
+    refused: usize,
+}
+
+impl HostAttempts {
+    /// Returns the delay after which the host can accept the next refused attempt.
+    fn delay(&mut self) -> Duration {
+        // A host whose limit was free at the start of the pass may respond before the next pass.
+        let each = if self.started < MOST_PER_HOST { ATTEMPT_TIMEOUT } else { EVERY };
+        let turn = self.refused / MOST_PER_HOST + 1;
+        self.refused += 1;
+        each.saturating_mul(u32::try_from(turn).unwrap_or(u32::MAX))
+    }
 }
 
 /// Resolves names, and refuses names with an internal address. The client connects to the returned addresses, because a
@@ -78,11 +98,16 @@ impl WebhookSender {
             .user_agent(concat!("hier/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| format!("cannot create the client of webhooks: {error}"))?;
-        Ok(Self { store, options, headers, client, own, graphs: Arc::default() })
+        Ok(Self { store, options, headers, client, own, graphs: Arc::default(), only_paths: false })
     }
 
     pub(crate) fn graphs(self, graphs: BTreeMap<String, ServedGraph>) -> Self {
         Self { graphs: Arc::new(graphs), ..self }
+    }
+
+    /// Leaves the webhooks to URLs to other processes.
+    pub(crate) fn only_paths(self) -> Self {
+        Self { only_paths: true, ..self }
     }
 
     /// Sends due webhooks until the token is cancelled. Then waits for the attempts in progress.
@@ -103,22 +128,29 @@ impl WebhookSender {
     /// Starts attempts for due webhooks while the limits allow it.
     async fn send_due(&self, limits: &AttemptLimits, attempts: &TaskTracker) -> Result<(), RunsError> {
         let (webhooks, now) = (runs::Webhooks::of(&*self.store), SystemTime::now());
-        let mut due = webhooks.due(now).await?;
+        let mut due = if self.only_paths { Vec::new() } else { webhooks.due(now).await? };
         match self.own {
             Some(_) => due.extend(webhooks.due_paths(now).await?),
             None => self.abandon_paths(now).await?,
         }
+        due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
+        let mut hosts = BTreeMap::<String, HostAttempts>::new();
         for delivery in due {
             let url = self.url(&delivery);
-            let permit = match limits.try_acquire(&url) {
+            let host = host_of(&url);
+            let permit = match limits.try_acquire(&host) {
                 Ok(permit) => permit,
                 Err(AttemptLimit::All) => return Ok(()),
                 Err(AttemptLimit::Host) => {
                     // The store returns a limited number of webhooks. Others must come first in the next pass.
-                    webhooks.again(&delivery, SystemTime::now() + EVERY).await?;
+                    let delay = hosts.entry(host).or_default().delay();
+                    if let Err(error) = webhooks.again(&delivery, SystemTime::now() + delay).await {
+                        tracing::warn!(run = delivery.id, %error, "failed to postpone a webhook; trying again later");
+                    }
                     continue;
                 }
             };
+            hosts.entry(host).or_default().started += 1;
             let Some((claimed, run)) = webhooks.claim(&delivery, SystemTime::now(), CLAIM).await? else { continue };
             let sender = self.clone();
             attempts.spawn(async move {
@@ -256,12 +288,16 @@ mod tests {
     /// Adds ended runs with webhooks to these addresses.
     async fn add_due(store: &MemoryRuns, addresses: impl IntoIterator<Item = String>) {
         for (number, address) in addresses.into_iter().enumerate() {
-            let mut request = Request::default();
-            request.webhook = Some(address);
-            let new = NewRun::new(format!("{number}"), "desk", request).create_thread();
-            let run = store.driver().create_run(new).await.expect("a run");
-            store.driver().cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await.expect("its end");
+            add_one(store, number, address).await;
         }
+    }
+
+    async fn add_one(store: &MemoryRuns, number: usize, address: String) {
+        let mut request = Request::default();
+        request.webhook = Some(address);
+        let new = NewRun::new(format!("{number}"), "desk", request).create_thread();
+        let run = store.driver().create_run(new).await.expect("a run");
+        store.driver().cancel_runs(&run.thread, &[run.id], Cancel::Interrupt).await.expect("its end");
     }
 
     /// Returns the number of attempts to each address that was tried.
@@ -311,7 +347,72 @@ mod tests {
         for _ in 0..2 {
             sender.send_due(&limits, &attempts).await.expect("a pass");
         }
-        let most = u32::try_from(super::super::limits::MOST_PER_HOST).expect("a number");
+        let most = u32::try_from(MOST_PER_HOST).expect("a number");
         assert_eq!(tried(&store).await, BTreeMap::from([(silent.0.clone(), most), (other.to_owned(), 1)]));
+    }
+
+    /// Creates a listener that accepts connections but never responds.
+    async fn silent() -> (tokio::net::TcpListener, u16) {
+        let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        (listener, port)
+    }
+
+    /// Makes one pass over the due webhooks, without waiting for the attempts.
+    async fn pass(sender: &WebhookSender, limits: &AttemptLimits) {
+        sender.send_due(limits, &TaskTracker::new()).await.expect("a pass");
+    }
+
+    /// A host that does not respond can accept [`MOST_PER_HOST`] attempts in each [`ATTEMPT_TIMEOUT`].
+    #[tokio::test]
+    async fn webhooks_of_a_silent_host_wait_until_it_can_accept_them() {
+        let (_listener, port) = silent().await;
+        let store = MemoryRuns::new();
+        add_due(&store, (0..MOST_PER_HOST).map(|_| format!("http://127.0.0.1:{port}/first"))).await;
+        let sender = WebhookSender::new(Arc::new(store.clone()), Webhooks::new().allow_private(), None);
+        let (sender, limits) = (sender.expect("a sender"), AttemptLimits::new());
+        pass(&sender, &limits).await;
+        let rest = (MOST_PER_HOST..MOST_PER_HOST * 3).map(|number| (number, format!("http://127.0.0.1:{port}/rest")));
+        for (number, address) in rest {
+            add_one(&store, number, address).await;
+        }
+        let begin = SystemTime::now();
+        pass(&sender, &limits).await;
+        let all = runs::Webhooks::of(&store).all().await.expect("webhooks");
+        let mut waits: Vec<u64> = all
+            .iter()
+            .filter(|one| one.attempts == 0)
+            .map(|one| one.next.duration_since(begin).expect("a later time").as_secs() / ATTEMPT_TIMEOUT.as_secs())
+            .collect();
+        waits.sort_unstable();
+        assert_eq!(waits, [[1; MOST_PER_HOST], [2; MOST_PER_HOST]].concat());
+    }
+
+    /// Otherwise, its webhooks would fill each read of the store while two such hosts hold all permits.
+    #[tokio::test]
+    async fn webhooks_of_a_full_host_wait_even_if_no_attempt_is_possible() {
+        let (_listener, port) = silent().await;
+        let store = MemoryRuns::new();
+        let host = |number| if number < MOST_PER_HOST + 8 { "localhost" } else { "127.0.0.1" };
+        add_due(&store, (0..2 * (MOST_PER_HOST + 8)).map(|number| format!("http://{}:{port}/hook", host(number)))).await;
+        let sender = WebhookSender::new(Arc::new(store.clone()), Webhooks::new().allow_private(), None);
+        pass(&sender.expect("a sender"), &AttemptLimits::new()).await;
+        assert_eq!(runs::Webhooks::of(&store).due(SystemTime::now()).await.expect("webhooks"), []);
+    }
+
+    #[tokio::test]
+    async fn older_path_precedes_urls() {
+        let (listener, port) = silent().await;
+        let store = MemoryRuns::new();
+        let address = |number| match number {
+            0 => "/hook".to_owned(),
+            number if number <= MOST_PER_HOST => format!("http://localhost:{port}/hook"),
+            _ => format!("http://127.0.0.2:{port}/hook"),
+        };
+        add_due(&store, (0..=2 * MOST_PER_HOST).map(address)).await;
+        let options = Webhooks::new().allow_private().allow_relative();
+        let sender = WebhookSender::new(Arc::new(store.clone()), options, listener.local_addr().ok());
+        pass(&sender.expect("a sender"), &AttemptLimits::new()).await;
+        assert_eq!(tried(&store).await.get("/hook"), Some(&1));
     }
 }

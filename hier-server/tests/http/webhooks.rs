@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hier_core::CancellationToken;
 use hier_core::runs::MemoryRuns;
 use hier_core::store::MemoryStore;
 use hier_server::Webhooks;
@@ -14,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::graphs::server;
-use crate::support::open;
+use crate::support::{Desk, open};
 
 /// The head and the body that a receiver got.
 type Received = (String, Value);
@@ -173,6 +174,30 @@ async fn internal_addresses_are_refused_unless_allowed() {
 #[tokio::test]
 async fn path_is_a_route_of_the_server_itself() {
     let desk = open(server().webhooks(Webhooks::new().allow_relative())).await;
+    receives_its_own(&desk).await;
+    desk.stop().await;
+}
+
+/// The worker has no routes, so the server itself sends the webhook.
+#[tokio::test]
+async fn server_without_worker_sends_webhooks_to_its_paths() {
+    let store = MemoryRuns::new();
+    let process = || {
+        let storage = server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()));
+        storage.webhooks(Webhooks::new().allow_relative())
+    };
+    let desk = open(process().without_worker()).await;
+    let (worker, stop) = (process().worker().await.expect("a worker"), CancellationToken::new());
+    let used = async {
+        receives_its_own(&desk).await;
+        stop.cancel();
+    };
+    tokio::join!(worker.run_until(stop.clone()), used);
+    desk.stop().await;
+}
+
+/// Executes a run whose webhook is a route of the server, and waits for the request.
+async fn receives_its_own(desk: &Desk) {
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": "/threads/count" });
     assert_eq!(desk.post("/runs/wait", body).await.0, 200);
     let counted = async {
@@ -184,6 +209,5 @@ async fn path_is_a_route_of_the_server_itself() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), counted).await.expect("the server received its own webhook");
-    desk.stop().await;
+    tokio::time::timeout(Duration::from_secs(20), counted).await.expect("the server received its own webhook");
 }
