@@ -394,7 +394,8 @@ mod tests {
         let (_listener, port) = silent().await;
         let store = MemoryRuns::new();
         let host = |number| if number < MOST_PER_HOST + 8 { "localhost" } else { "127.0.0.1" };
-        add_due(&store, (0..2 * (MOST_PER_HOST + 8)).map(|number| format!("http://{}:{port}/hook", host(number)))).await;
+        add_due(&store, (0..2 * (MOST_PER_HOST + 8)).map(|number| format!("http://{}:{port}/hook", host(number))))
+            .await;
         let sender = WebhookSender::new(Arc::new(store.clone()), Webhooks::new().allow_private(), None);
         pass(&sender.expect("a sender"), &AttemptLimits::new()).await;
         assert_eq!(runs::Webhooks::of(&store).due(SystemTime::now()).await.expect("webhooks"), []);

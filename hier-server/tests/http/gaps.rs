@@ -8,8 +8,8 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::Checkpointer;
 use hier_core::runs::{
-    EventPage, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore,
-    RunsError,
+    EventPage, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus,
+    RunStore, RunsError,
 };
 use hier_core::store::MemoryStore;
 use hier_server::{Server, async_trait};
