@@ -141,7 +141,7 @@ async fn panic_while_a_sent_state_is_dropped_ends_the_run() {
     let graph = GraphBuilder::<Case>::new("sends").node("work", work).each(START, "cases", "work", fragile);
     let graph = graph.edge("work", END).compile().expect("a graph");
     let run = AssertUnwindSafe(graph.invoke(Case::update()).into_future()).catch_unwind();
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), run).await.expect("the run ends");
+    let ended = tokio::time::timeout(std::time::Duration::from_mins(1), run).await.expect("the run ends");
     let error = ended.expect("the caller sees no panic").expect_err("a value panicked").to_string();
     assert!(error.contains("boom in drop"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, WhenRunning};
+use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, SupersededBy, WhenRunning};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
@@ -123,7 +123,8 @@ impl Postgres {
         });
         match current {
             Ok(current) => SaverError::superseded(thread, token, current.and_then(|token| u64::try_from(token).ok())),
-            Err(error) => error,
+            // The lease is lost in any case. Only the reason is unknown.
+            Err(_) => SaverError::Superseded { thread: thread.to_owned(), by: SupersededBy::Claim },
         }
     }
 

@@ -147,13 +147,13 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         if let Err(failure) =
             Message::encode("the data of the thread with the settings of the run", &meta, self.host.limit)
         {
-            self.resolve(&started, Err(failure));
+            self.resolve(&started, &Err(failure));
             return Ok(());
         }
         if let Some(going) = self.meta.run.take() {
             if takes_over {
                 let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
-                self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
+                self.resolve(&going, &Err(RunFailure::new("Superseded", reason)));
             } else {
                 self.meta.run = Some(going);
                 self.store();
@@ -161,7 +161,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                     "thread `{}` has an active run: wait for the end of the run, or cancel the run",
                     self.ctx.key()
                 );
-                self.resolve(&started, Err(RunFailure::new("Busy", reason)));
+                self.resolve(&started, &Err(RunFailure::new("Busy", reason)));
                 return Ok(());
             }
         }
@@ -213,18 +213,18 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                             work = SliceWork::later(piece, Some(PartialStep::Rest { namespace, stopped }));
                         }
                         Err(failure) => {
-                            self.end(Err(failure), done.due, done.now);
+                            self.end(&Err(failure), done.due, done.now);
                             return Ok(());
                         }
                     }
                 }
                 WorkEnd::Run(ended) => {
-                    self.end(ended, done.due, done.now);
+                    self.end(&ended, done.due, done.now);
                     return Ok(());
                 }
                 other => {
                     let failure = RunFailure::new("RunError", format!("unexpected end of a slice: {other:?}"));
-                    self.end(Err(failure), done.due, done.now);
+                    self.end(&Err(failure), done.due, done.now);
                     return Ok(());
                 }
             }
@@ -312,7 +312,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         Ok(Ok(()))
     }
 
-    fn end(&mut self, ended: Ended, due: DueTime, now: u64) {
+    fn end(&mut self, ended: &Ended, due: DueTime, now: u64) {
         if let Some(going) = self.meta.run.take() {
             self.resolve(&going, ended);
         }
@@ -325,15 +325,15 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     fn settle(&mut self, ran: Result<(), TerminalError>) -> Result<(), TerminalError> {
         if let (Err(error), Some(going)) = (&ran, &self.meta.run) {
             let (failure, clock) = (stopped(self.ctx.key(), error), going.clock);
-            self.end(Err(failure), DueTime::Unknown, clock);
+            self.end(&Err(failure), DueTime::Unknown, clock);
         }
         ran
     }
 
     /// Sends the result to the caller that waits for the run.
-    fn resolve(&self, run: &ActiveRun, ended: Ended) {
+    fn resolve(&self, run: &ActiveRun, ended: &Ended) {
         if let Some(awakeable) = &run.awakeable {
-            self.ctx.resolve_awakeable(awakeable, self.answer("the outcome of the run", &ended));
+            self.ctx.resolve_awakeable(awakeable, self.answer("the outcome of the run", ended));
         }
     }
 

@@ -23,7 +23,7 @@ impl ThreadObject<'_, '_> {
                 return Ok(Message::unchecked(&Err(RunFailure::new("Busy", reason))));
             }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
-            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
+            self.resolve(going, &Err(RunFailure::new("Superseded", reason)));
         }
         let updated = self.apply(update).await;
         if let (Err(_), Some(ended)) = (&updated, &ended) {
@@ -66,7 +66,7 @@ impl ThreadObject<'_, '_> {
         // Work that became due meanwhile was deferred to the end of the run.
         let done = self.work(ThreadWork::Look).await?;
         self.meta.run = Some(going);
-        self.end(Err(RunFailure::new("Cancelled", reason)), done.due, done.now);
+        self.end(&Err(RunFailure::new("Cancelled", reason)), done.due, done.now);
         Ok(Packed(true))
     }
 
@@ -93,7 +93,7 @@ impl ThreadObject<'_, '_> {
     pub(crate) fn forget(self) {
         if let Some(going) = &self.meta.run {
             let reason = format!("thread `{}` was deleted", self.ctx.key());
-            self.resolve(going, Err(RunFailure::new("Superseded", reason)));
+            self.resolve(going, &Err(RunFailure::new("Superseded", reason)));
         }
         self.host.threads.forget(&self.host.name, self.ctx.key());
         self.ctx.clear_all();

@@ -92,7 +92,7 @@ impl ThreadObject<'_, '_> {
         }
         self.meta.run = Some(ActiveRun { progress: done.progress.clone(), clock: done.now, ..going });
         if let WorkEnd::Run(ended) = done.end {
-            self.end(ended, done.due, done.now);
+            self.end(&ended, done.due, done.now);
         } else {
             // The next slice continues from the stored state.
             self.next_turn();

@@ -137,7 +137,7 @@ pub(super) fn held_space(
 }
 
 /// Returns the error for a lease with this token that no longer holds the thread.
-fn lost(connection: &Connection, thread: &str, lease: u64) -> Fault {
+pub(super) fn lost(connection: &Connection, thread: &str, lease: u64) -> Fault {
     let token = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
     let sql = "select token from threads where name = ?";
     let current = connection.prepare_cached(sql).and_then(|mut sql| sql.query_row([thread], token).optional());

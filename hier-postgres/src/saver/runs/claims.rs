@@ -33,7 +33,7 @@ impl Postgres {
             ChangeOutcome::Before(seen) => self.stored_before(change, holder.as_deref(), *seen).await.map(Some),
             ChangeOutcome::Nothing | ChangeOutcome::Refused(ChangeAnswer::Taken) => Ok(None),
             ChangeOutcome::Refused(_) if !waits => Ok(None),
-            ChangeOutcome::Refused(answer) => Err(refused(answer, change)),
+            ChangeOutcome::Refused(answer) => Err(self.refused(answer, change).await),
         }
     }
 
@@ -119,17 +119,25 @@ impl Postgres {
         }
         Ok((made, passes))
     }
-}
 
-fn refused(answer: ChangeAnswer, change: &ThreadChange) -> RunsError {
-    let thread = &change.thread;
-    match (answer, change.new_run().and_then(|run| run.document.as_ref())) {
-        (ChangeAnswer::Stale, Some(document)) => {
-            RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() }
+    async fn refused(&self, answer: ChangeAnswer, change: &ThreadChange) -> RunsError {
+        let thread = &change.thread;
+        match (answer, change.new_run().and_then(|run| run.document.as_ref())) {
+            (ChangeAnswer::Stale, Some(document)) => {
+                RunsError::Stale { kind: document.kind.clone(), id: document.id.clone() }
+            }
+            (ChangeAnswer::Lacks(channel, version), _) => {
+                SaverError::Gone { thread: thread.clone(), channel, version }.into()
+            }
+            _ => self.superseded(change).await,
         }
-        (ChangeAnswer::Lacks(channel, version), _) => {
-            SaverError::Gone { thread: thread.clone(), channel, version }.into()
+    }
+
+    /// Returns the error for a change whose lease is no longer current.
+    pub(super) async fn superseded(&self, change: &ThreadChange) -> RunsError {
+        match change.lease() {
+            Some(lease) => self.lost(&lease.thread, lease.token).await.into(),
+            None => superseded(&change.thread),
         }
-        _ => superseded(thread),
     }
 }

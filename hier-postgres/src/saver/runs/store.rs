@@ -17,7 +17,6 @@ use super::super::session::{PostgresSession, Transaction, retrying};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::change_row::ChangeRow;
 use super::tables::RunTables;
-use hier_runs::rows::superseded;
 
 /// The number of conflicts after which a change locks the thread before it reads it.
 const PATIENCE: usize = 3;
@@ -203,7 +202,7 @@ impl Postgres {
             Err(error) => {
                 // Without the lease, the change is refused for this reason, whatever other runs have stored.
                 let is_held = self.is_held(held, request.extras.lease).await?;
-                let error = if is_held { error } else { superseded(&request.change.thread) };
+                let error = if is_held { error } else { self.superseded(request.change).await };
                 return Ok(Err(AttemptOutcome::Failed(error)));
             }
         };

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use hier_checkpoint::async_trait;
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::checkpoint::{InboxMessage, Lease, PostOutcome};
-use hier_runs::rows::{no_thread, superseded};
+use hier_runs::rows::no_thread;
 use hier_runs::{
     ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run,
     RunBackend, RunClaim, RunQuery, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
@@ -91,7 +91,7 @@ fn apply(
     if let Some(lease) = &lease
         && !check_held(connection, lease)?
     {
-        return Ok(Err(superseded(&lease.thread)));
+        return Err(super::lease::lost(connection, &lease.thread, lease.token));
     }
     let thread = change.thread.clone();
     let snapshot = tables.snapshot(&change, now)?;
