@@ -150,7 +150,7 @@ async fn piles() -> RemoteGraph {
 /// Runs the graph. Without an end, the worker and Restate repeat a message that is too large.
 async fn run(graph: &RemoteGraph, config: Config, input: Value) -> std::result::Result<Value, RunFailure> {
     let run = graph.invoke(DynInput::New(input)).config(config);
-    let ended = tokio::time::timeout(Duration::from_secs(60), run).await.expect("the run ends");
+    let ended = tokio::time::timeout(Duration::from_mins(1), run).await.expect("the run ends");
     ended.map(|end| end.state().clone()).map_err(failure)
 }
 
