@@ -128,7 +128,8 @@ impl SaverError {
     /// Creates the error [`Self::Superseded`] for a lease with this token. `current` is the token that the saver has
     /// stored for the thread. It is `None` or 0 if the thread was deleted or replaced.
     pub fn superseded(thread: &str, token: u64, current: Option<u64>) -> Self {
-        let is_claimed = current.is_some_and(|current| current > token);
+        // A lease with the current token was released, and the thread is free for other runs.
+        let is_claimed = current.is_some_and(|current| current >= token);
         let by = if is_claimed { SupersededBy::Claim } else { SupersededBy::Deletion };
         Self::Superseded { thread: thread.to_owned(), by }
     }
