@@ -27,7 +27,11 @@ pub(crate) async fn type_future<S: Values, C, T>(
 fn type_panicked<S: Values, C>(graph: &Program<S, C>, payload: &(dyn Any + Send)) -> RunError {
     // The message of a panic may quote the value of a secret channel.
     let is_secret = !graph.secret_channels().is_empty();
-    let message = if is_secret { "the state has a secret channel".to_owned() } else { panics::text(payload) };
+    let message = if is_secret {
+        "the message is hidden, because the state has a secret channel".to_owned()
+    } else {
+        panics::text(payload)
+    };
     RunError::TypePanicked { graph: graph.plan.graph().to_owned(), what: "the state".to_owned(), message }
 }
 
