@@ -14,7 +14,7 @@ use hier_spec::positions::{Position, Positions, StepModel};
 use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, SpecSite, Target, check};
 
 /// The position of a run between two steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stand {
     /// Nodes to run because an edge led to them.
     ready: Set,
@@ -25,8 +25,11 @@ struct Stand {
     waiting: Set,
     released: Set,
     /// For each join into a node: the sources that have run, and true if its deferred target was released.
-    joins: Vec<(Set, bool)>,
+    joins: [(Set, bool); MOST_JOINS],
 }
+
+/// The random graphs have at most nine edges that can be joins.
+const MOST_JOINS: usize = 9;
 
 /// A join into a node: its edge, its sources, its target.
 struct Join {
@@ -108,7 +111,7 @@ impl<'a> Model<'a> {
     /// Every stand after a step. None if they are too many.
     fn after(&self, before: &Stand, is_start: bool, fired: &mut BTreeSet<usize>) -> Option<Vec<Stand>> {
         let (pulled, sent) = (self.nodes(before.ready), self.nodes(before.sent));
-        let mut base = before.clone();
+        let mut base = *before;
         (base.ready, base.sent, base.several) = (0, 0, 0);
         for node in &pulled {
             self.consume(&mut base, *node);
@@ -117,7 +120,7 @@ impl<'a> Model<'a> {
         for source in pulled.iter().chain(&sent).map(|node| Source::Node(*node)).chain(start) {
             self.follow(&mut base, source, fired);
         }
-        let mut stands = BTreeSet::from([base]);
+        let mut stands = vec![base];
         for source in pulled.into_iter().map(Source::Node).chain(start) {
             stands = self.chosen(&stands, source)?;
         }
@@ -131,13 +134,13 @@ impl<'a> Model<'a> {
     }
 
     /// Every stand after the choices of one task.
-    fn chosen(&self, stands: &BTreeSet<Stand>, source: Source) -> Option<BTreeSet<Stand>> {
-        let mut stands = stands.clone();
+    fn chosen(&self, stands: &[Stand], source: Source) -> Option<Vec<Stand>> {
+        let mut stands = stands.to_vec();
         for ways in choices(self.spec, source) {
-            let mut next = BTreeSet::new();
+            let mut next = Vec::with_capacity(stands.len() * ways.len());
             for stand in &stands {
                 for way in &ways {
-                    let mut stand = stand.clone();
+                    let mut stand = *stand;
                     for to in way {
                         match to {
                             ArmTarget::Go(Target::Node(node)) => self.signal(&mut stand, *node),
@@ -148,10 +151,10 @@ impl<'a> Model<'a> {
                             }
                         }
                     }
-                    next.insert(stand);
+                    next.push(stand);
                 }
             }
-            stands = next;
+            stands = distinct(next);
             if stands.len() > MOST {
                 return None;
             }
@@ -160,10 +163,10 @@ impl<'a> Model<'a> {
     }
 
     /// Every stand after the choices of one or more further tasks.
-    fn chosen_often(&self, stands: &BTreeSet<Stand>, source: Source) -> Option<BTreeSet<Stand>> {
+    fn chosen_often(&self, stands: &[Stand], source: Source) -> Option<Vec<Stand>> {
         let mut all = self.chosen(stands, source)?;
         loop {
-            let more: BTreeSet<Stand> = self.chosen(&all, source)?.union(&all).cloned().collect();
+            let more = distinct([&*self.chosen(&all, source)?, &all].concat());
             if more.len() == all.len() {
                 return Some(all);
             }
@@ -194,8 +197,7 @@ impl<'a> Model<'a> {
     /// Everything that can happen. None if that is too much.
     fn explore(&self) -> Option<Seen> {
         let mut fired = BTreeSet::new();
-        let empty = Stand { joins: vec![(0, false); self.joins.len()], ..Stand::default() };
-        let mut open = self.after(&empty, true, &mut fired)?;
+        let mut open = self.after(&Stand::default(), true, &mut fired)?;
         let mut known: BTreeMap<Stand, Vec<Stand>> = BTreeMap::new();
         while let Some(stand) = open.pop() {
             if known.contains_key(&stand) {
@@ -206,7 +208,7 @@ impl<'a> Model<'a> {
             }
             let is_over = stand.ready | stand.sent == 0;
             let next = if is_over { Vec::new() } else { self.after(&stand, false, &mut fired)? };
-            open.extend(next.iter().cloned());
+            open.extend(&next);
             known.insert(stand, next);
         }
         let numbers: BTreeMap<&Stand, usize> = known.keys().zip(0..).collect();
@@ -215,6 +217,12 @@ impl<'a> Model<'a> {
         };
         Some(Seen { places: known.iter().map(place).collect(), fired })
     }
+}
+
+fn distinct(mut stands: Vec<Stand>) -> Vec<Stand> {
+    stands.sort_unstable();
+    stands.dedup();
+    stands
 }
 
 #[test]
