@@ -129,7 +129,7 @@ pub(super) const TABLES: &str = r#"
     create index due_at on {s}.due (graph, at, thread);
 
     -- Ids of changes that are no longer the last of their thread, because another process changed or deleted it. A process that lost the
-    -- answer to its change finds it here. Its own later changes need no row: it makes them after the answer. UndoLog for a day.
+    -- answer to its change finds it here. Its own later changes need no row: it makes them after the answer. Rows stay for a day.
     create table {s}.run_changes (op uuid primary key, at timestamptz not null default clock_timestamp());
     create index run_changes_by_age on {s}.run_changes (at);
     create function {s}.keep_change() returns trigger language plpgsql as $$
