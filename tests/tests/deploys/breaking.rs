@@ -4,27 +4,11 @@ use hier_core::prelude::*;
 use serde_json::json;
 
 use crate::kit::{Builder, Case, Logs, Program, ask, case, compile, line, note, review, state};
+use crate::states::{Empty, Ephemeral, Number, Numbers, Pair, Tags, Text, Texts, Untracked, Wide};
 
-state!(Empty {});
-state!(Number { x: u32 });
-state!(Text { x: String });
 state!(Renamed { y: u32 });
-state!(Wide { x: u64 });
 state!(Narrow { x: u8 });
-state!(Optional { x: Option<u32> });
-state!(Numbers { x: Vec<u32> });
-state!(Texts { x: Vec<String> });
-state!(Pair { x: (u32, u32) });
 state!(Triple { x: (u32, u32, u32) });
-state!(Ephemeral {
-    #[channel(ephemeral)]
-    x: u32
-});
-state!(Untracked {
-    #[channel(untracked)]
-    #[serde(skip)]
-    x: u32
-});
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SmallBill {
@@ -86,8 +70,6 @@ state!(Greatest {
     #[channel(delta)]
     x: u32
 });
-state!(Tags { #[reducer(append)] x: Vec<String> });
-state!(PlainTags { x: Vec<String> });
 fn unique(old: &mut Vec<String>, new: Vec<String>) {
     old.extend(new);
     old.dedup();
@@ -141,7 +123,7 @@ fn channels() -> Vec<Case> {
         case("unapplied write of another reducer", beside::<Tags>(), beside::<UniqueTags>())
             .input(json!({}))
             .breaks(&["reducer-changed"]),
-        case("unapplied write of a lost reducer", beside::<Tags>(), beside::<PlainTags>()).breaks(&["reducer-changed"]),
+        case("unapplied write of a lost reducer", beside::<Tags>(), beside::<Texts>()).breaks(&["reducer-changed"]),
         case("parts of a custom reducer", twice::<Summed>(), twice::<Greatest>())
             .input(json!({ "x": 1 }))
             .breaks(&["parts-unreadable"]),
@@ -163,7 +145,7 @@ macro_rules! writes_x {
     };
 }
 
-writes_x!(Tags: vec!["new".to_owned()], PlainTags: vec!["new".to_owned()], UniqueTags: vec!["new".to_owned()], Summed: 1, Greatest: 1);
+writes_x!(Tags: vec!["new".to_owned()], Texts: vec!["new".to_owned()], UniqueTags: vec!["new".to_owned()], Summed: 1, Greatest: 1);
 
 fn writes<S: WritesX>() -> hier_core::graph::NodeDef<S> {
     hier_core::graph::NodeDef::task(|_: hier_core::graph::Task<S>| async { S::x() })

@@ -6,33 +6,16 @@ use hier_core::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::kit::{Builder, Case, Logs, Program, ask, case, compile, line, note, review, state};
+use crate::states::{Empty, Ephemeral, Number, Numbers, Optional, Pair, Tags, Text, Texts, Untracked, Wide};
 
-state!(Empty {});
-state!(Number { x: u32 });
-state!(Wide { x: u64 });
 state!(Signed { x: i64 });
 state!(Decimal { x: f64 });
-state!(Optional { x: Option<u32> });
-state!(Numbers { x: Vec<u32> });
 state!(WideNumbers { x: Vec<u64> });
 state!(NumberSet { x: BTreeSet<u32> });
-state!(Text { x: String });
 state!(OptionalText { x: Option<String> });
-state!(Pair { x: (u32, u32) });
 state!(WidePair { x: (u64, u64) });
-state!(Scratch {
-    #[channel(untracked)]
-    #[serde(skip)]
-    x: u32
-});
-state!(Ephemeral {
-    #[channel(ephemeral)]
-    x: u32
-});
 state!(ById { #[reducer(by_id)] x: Vec<Bill> });
 state!(Upsert { #[reducer(upsert)] x: Vec<Bill> });
-state!(Texts { x: Vec<String> });
-state!(Appended { #[reducer(append)] x: Vec<String> });
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Bill {
@@ -150,9 +133,9 @@ fn channels() -> Vec<Case> {
         case("nothing", with::<Number>(), with::<Number>()).input(five()),
         case("channel added", with::<Empty>(), with::<Number>()),
         case("channel added to a finished thread", with::<Empty>(), with::<Number>()).finished(json!({})),
-        case("untracked channel removed", with::<Scratch>(), with::<Empty>()),
+        case("untracked channel removed", with::<Untracked>(), with::<Empty>()),
         case("ephemeral channel stays", with::<Ephemeral>(), with::<Number>()).input(five()),
-        case("plain channel gets a reducer", with::<Texts>(), with::<Appended>()).input(json!({ "x": ["a"] })),
+        case("plain channel gets a reducer", with::<Texts>(), with::<Tags>()).input(json!({ "x": ["a"] })),
         case("another name of a reducer", with::<ById>(), with::<Upsert>())
             .input(json!({ "x": [{ "id": "1", "amount": 5 }] })),
         case("channel renamed by a migration", with::<Number>(), with::<Moved>()).input(five()),

@@ -6,6 +6,7 @@ mod harmless;
 mod kit;
 mod questions;
 mod secrets;
+mod states;
 mod table;
 
 use std::sync::Arc;

@@ -10,8 +10,9 @@ use hier_core::prelude::*;
 use hier_testkit::lock::LockReport;
 use serde_json::json;
 
-use crate::breaking::{Empty, around};
+use crate::breaking::around;
 use crate::kit::{Builder, Case, Logs, Program, case, compile};
+use crate::states::Empty;
 
 mod text {
     use super::*;

@@ -6,6 +6,7 @@ use hier_core::state::SharesWith;
 use serde_json::{Map, Value, json};
 
 use crate::kit::{Builder, Case, Logs, case, compile, note, review};
+use crate::states::{Empty, Number};
 
 /// Declares states whose channel `x` is secret. Such a state has its own `Debug`.
 macro_rules! secret_state {
@@ -27,8 +28,6 @@ macro_rules! secret_state {
     };
 }
 
-crate::kit::state!(Empty {});
-crate::kit::state!(Plain { x: u32 });
 crate::kit::state!(
     #[state(version = 2, migrate = forget_x)]
     Forgotten { x: u32 }
@@ -51,17 +50,17 @@ pub(crate) fn breaking() -> Vec<Case> {
     let five = || json!({ "x": 5 });
     let removed = &["secret-removed"];
     vec![
-        case("secret removed", review::<Hidden>(), review::<Plain>()).input(five()).with_key().breaks(removed),
-        case("secret of a finished thread removed", review::<Hidden>(), review::<Plain>())
+        case("secret removed", review::<Hidden>(), review::<Number>()).input(five()).with_key().breaks(removed),
+        case("secret of a finished thread removed", review::<Hidden>(), review::<Number>())
             .input(five())
             .finished(json!({}))
             .with_key()
             .breaks(removed),
-        case("secret of a tree removed", around::<Hidden>(), around::<Plain>())
+        case("secret of a tree removed", around::<Hidden>(), around::<Number>())
             .input(five())
             .with_key()
             .breaks(removed),
-        case("secret in a database without a key", review::<Plain>(), review::<Hidden>())
+        case("secret in a database without a key", review::<Number>(), review::<Hidden>())
             .input(five())
             .breaks(&["unencrypted"]),
         case("new secret in a database without a key", review::<Empty>(), review::<Hidden>()).breaks(&["unencrypted"]),
@@ -71,8 +70,8 @@ pub(crate) fn breaking() -> Vec<Case> {
 pub(crate) fn harmless() -> Vec<Case> {
     let five = || json!({ "x": 5 });
     vec![
-        case("channel becomes secret", review::<Plain>(), review::<Hidden>()).input(five()).with_key(),
-        case("channel of a tree becomes secret", around::<Plain>(), around::<Hidden>()).input(five()).with_key(),
+        case("channel becomes secret", review::<Number>(), review::<Hidden>()).input(five()).with_key(),
+        case("channel of a tree becomes secret", around::<Number>(), around::<Hidden>()).input(five()).with_key(),
         case("secret channel stays", review::<Hidden>(), review::<Hidden>()).input(five()).with_key(),
         case("secret channel added", review::<Empty>(), review::<Hidden>()).with_key(),
         case("secret forgotten by a migration", review::<Hidden>(), review::<Forgotten>()).input(five()).with_key(),
