@@ -69,8 +69,9 @@ shapes() {
     HIER_GRAPHS=100000 cargo test --quiet --release --locked -p hier-spec --test simulate
 }
 
-# A project of `hier new`, as a user of the registry would build it: against the packages of a release, in a target folder of its own. Then
-# the forms of the dependency in which the macros find hier. A subshell, because it changes the folder.
+# A project of `hier new`, as a user of the registry would have it: against the packages of a release, in a target folder of its own. Then
+# the forms of the dependency in which the macros find hier, with the same features, to reuse checked crates. Does not run the project,
+# which peers.sh new-projects does. A subshell, because it changes the folder.
 registry() (
     build --bins --examples
     # A directory source in place of the registry: other people's crates, and ours as `cargo package` makes them.
@@ -88,13 +89,13 @@ registry() (
     sed --in-place "s|path = [^,]*|version = \"$version\"|" released/desk/Cargo.toml
     cd released/desk
     export CARGO_TARGET_DIR=$target/released
-    env --unset CI cargo test --quiet --offline --config ../config.toml
+    cargo check --quiet --offline --tests --config ../config.toml
     ! grep --quiet "$root" Cargo.lock || die "the project depends on the checkout"
 
     mkdir -p ../hier/src ../form/src ../form/tests
     printf '[package]\nname = "hier"\nversion = "0.2.0"\nedition = "2024"\n[workspace]\n' >../hier/Cargo.toml
     touch ../hier/src/lib.rs
-    ours="version = \"$version\", default-features = false"
+    ours="version = \"$version\", default-features = false, features = [\"testing\"]"
     form "for one platform" src/lib.rs hier "[target.'cfg(unix)'.dependencies]\nhier-graph = { $ours }"
     form "for tests" tests/graph.rs hier "[dev-dependencies]\nhier-graph = { $ours }"
     form "renamed in the workspace, next to the foreign hier" src/lib.rs graphs 'graphs.workspace = true\nhier = { path = "../hier" }'
