@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::inbox;
-use super::lease::now;
 use super::read::{NamespaceReader, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
 use hier_checkpoint::backend::retention::{PieceKey, unneeded};
@@ -144,31 +143,6 @@ fn delete_one(connection: &Connection, thread: &str) -> Result<(), Fault> {
     }
     connection.prepare_cached("delete from threads where key = ?")?.execute([key])?;
     Ok(())
-}
-
-/// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also deletes
-/// rows of threads without namespaces and without a holder.
-pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
-    let expired = {
-        let sql = "select name from threads where expires <= ?1 and (holder is null or leased_until <= ?1)";
-        let mut statement = connection.prepare_cached(sql)?;
-        statement.query_map([now()], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?
-    };
-    let mut outermost = Vec::new();
-    for thread in expired {
-        let outer = background::outer_of(&thread);
-        let mut exists = connection.prepare_cached("select 1 from threads where name = ?")?;
-        if !exists.exists([outer])? {
-            outermost.push(thread);
-        }
-    }
-    for thread in &outermost {
-        delete_thread(connection, thread)?;
-    }
-    let sql =
-        "delete from threads where holder is null and not exists (select 1 from spaces where thread = threads.key)";
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(outermost.len() as u64)
 }
 
 /// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is sealed

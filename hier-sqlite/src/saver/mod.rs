@@ -14,6 +14,7 @@ mod readers;
 mod runs;
 pub(crate) mod schema;
 mod store;
+mod sweep;
 mod sync;
 mod undo;
 mod write_queue;
@@ -378,12 +379,7 @@ impl ThreadAdmin for Sqlite {
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {
-        let work = |connection: &Connection| Ok(runs::tables::sweep(connection)? + delete::sweep(connection)?);
-        let swept = self.0.writer.submit(JobClass::Alone, work).await?;
-        if swept > 0 {
-            self.0.conversations.forget_all();
-        }
-        Ok(swept)
+        self.sweep_threads().await
     }
 }
 

@@ -12,7 +12,7 @@ use hier_checkpoint::store::plan::Plan;
 use hier_checkpoint::store::{Op, OpResult, Store, StoreError, StoreOptions};
 use rusqlite::{Connection, TransactionBehavior};
 
-use self::rows::{TouchedItems, identity, migrate, read_all, refresh, sweep, write_all};
+use self::rows::{SWEPT, TouchedItems, identity, migrate, read_all, refresh, sweep, write_all};
 use crate::SqliteOptions;
 use crate::saver::fault::Fault;
 use crate::saver::open_file::OpenFile;
@@ -218,7 +218,14 @@ impl Store for SqliteStore {
     }
 
     async fn sweep(&self) -> Result<u64, StoreError> {
-        self.run_blocking(|store| store.write(sweep)).await
+        let mut swept = 0;
+        loop {
+            let count = self.run_blocking(|store| store.write(sweep)).await?;
+            swept += count;
+            if count < SWEPT {
+                return Ok(swept);
+            }
+        }
     }
 
     fn searches_by_meaning(&self) -> bool {

@@ -228,12 +228,21 @@ fn delete(connection: &Connection, space: &str, key: &str) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Deletes expired items and returns their number.
+/// The maximum number of items that one transaction deletes, so that other writers wait only briefly.
+pub(super) const SWEPT: u64 = 1_000;
+
+/// Deletes at most [`SWEPT`] expired items and returns their number.
 pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
-    let swept = connection.execute("delete from store_items where expires <= ?", [now()])?;
-    let sql = "delete from store_spaces where not exists (select 1 from store_items where space = store_spaces.key)";
-    if swept > 0 {
-        connection.execute(sql, [])?;
+    let sql = "delete from store_items where place in (select place from store_items where expires <= ? limit ?)
+        returning space";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![now(), SWEPT.cast_signed()], |row| row.get(0))?;
+    let mut spaces = rows.collect::<Result<Vec<i64>, _>>()?;
+    let swept = spaces.len() as u64;
+    spaces.dedup();
+    let sql = "delete from store_spaces where key = ? and not exists (select 1 from store_items where space = store_spaces.key)";
+    for space in spaces {
+        connection.prepare_cached(sql)?.execute([space])?;
     }
-    Ok(swept as u64)
+    Ok(swept)
 }

@@ -25,7 +25,7 @@ use super::writer::JobClass;
 use super::{SHORT_BYTES, Sqlite, delete, lease, store};
 pub(super) use claims::Recovery;
 use claims::claim;
-use tables::RunTables;
+use tables::{OLD_RUNS, RunTables};
 
 /// A result that may be a refusal. A refusal is not a fault, because it has changed nothing.
 type Decided<T> = Result<Result<T, RunsError>, Fault>;
@@ -183,11 +183,20 @@ impl RunBackend for Sqlite {
 
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError> {
         let cutoff = SystemTime::now().checked_sub(than).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.transact(JobClass::Alone, move |tables, _| {
-            let (events, runs) = tables.prune(cutoff)?;
-            Ok(Ok(PrunedRuns { events, runs }))
-        })
-        .await
+        let (mut events, mut runs) = (0, 0);
+        // Separate transactions, so that writers wait only briefly.
+        for thread in self.look(move |tables| tables.with_old_events(cutoff)).await? {
+            let prune = move |tables: RunTables<'_>, _| Ok(Ok(tables.prune_events(&thread, cutoff)?));
+            events += self.transact(JobClass::Alone, prune).await?;
+        }
+        loop {
+            let prune = move |tables: RunTables<'_>, _| Ok(Ok(tables.prune_runs(cutoff)?));
+            let count = self.transact(JobClass::Alone, prune).await?;
+            runs += count;
+            if count < OLD_RUNS {
+                return Ok(PrunedRuns { events, runs });
+            }
+        }
     }
 
     fn notifier(&self) -> &ChangeNotifier {

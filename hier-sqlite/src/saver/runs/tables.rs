@@ -24,6 +24,9 @@ use hier_runs::rows::{
     seal, time, trim,
 };
 
+/// The maximum number of old runs that one transaction deletes, so that writers wait only briefly.
+pub(super) const OLD_RUNS: u64 = 1_000;
+
 #[derive(Clone, Copy)]
 pub(super) struct RunTables<'a> {
     pub(super) connection: &'a Connection,
@@ -321,45 +324,51 @@ impl RunTables<'_> {
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }
 
-    /// Deletes events from before this time and runs that ended before this time. Returns their numbers.
-    pub(super) fn prune(&self, cutoff: SystemTime) -> Result<(u64, u64), Fault> {
-        let sql = "select thread, max(number), count(*), sum(bytes) from events where at < ? group by thread";
-        let old = {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let rows = statement
-                .query_map([micros(cutoff)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-            rows.collect::<Result<Vec<(String, i64, i64, i64)>, _>>()?
-        };
-        let mut events = 0;
-        for (name, last, count, bytes) in old {
-            // The row of the thread counts its events. If the row cannot be read, the events stay.
-            let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
-                Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
-                    self.unreadable.log(&error);
-                    continue;
-                }
-                read => read?,
-            };
-            events += number(count);
-            self.connection
-                .prepare_cached("delete from events where thread = ? and number <= ? and at < ?")?
-                .execute(params![name, last, micros(cutoff)])?;
-            if let Some(mut thread) = thread {
-                thread.gone_events = thread.gone_events.max(number(last));
-                thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
-                let body = seal(self.vault, THREADS, &name, &thread)?;
-                let sql = "update run_threads set body = ? where name = ?";
-                self.connection.prepare_cached(sql)?.execute(params![body, name])?;
+    /// Returns the threads that have events from before this time.
+    pub(super) fn with_old_events(&self, cutoff: SystemTime) -> Result<Vec<String>, Fault> {
+        let mut statement = self.connection.prepare_cached("select distinct thread from events where at < ?")?;
+        let rows = statement.query_map([micros(cutoff)], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Deletes the events of a thread from before this time, and returns their number.
+    pub(super) fn prune_events(&self, name: &str, cutoff: SystemTime) -> Result<u64, Fault> {
+        // The row of the thread counts its events. If the row cannot be read, the events stay.
+        let thread = match self.thread(name, false).map_err(|fault| fault.of_thread(name)) {
+            Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
+                self.unreadable.log(&error);
+                return Ok(0);
             }
+            read => read?,
+        };
+        let sql =
+            "select max(number), count(*), sum(bytes) from events where thread = ? and at < ? having count(*) > 0";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let old = self.connection.prepare_cached(sql)?.query_row(params![name, micros(cutoff)], read);
+        let Some((last, count, bytes)) = old.optional()? else { return Ok(0) };
+        let sql = "delete from events where thread = ? and at < ?";
+        self.connection.prepare_cached(sql)?.execute(params![name, micros(cutoff)])?;
+        if let Some(mut thread) = thread {
+            thread.gone_events = thread.gone_events.max(number(last));
+            thread.event_bytes = thread.event_bytes.saturating_sub(number(bytes));
+            let body = seal(self.vault, THREADS, name, &thread)?;
+            let sql = "update run_threads set body = ? where name = ?";
+            self.connection.prepare_cached(sql)?.execute(params![body, name])?;
         }
-        let runs = self.connection.prepare_cached("delete from runs where ended < ?")?.execute([micros(cutoff)])?;
-        Ok((events, runs as u64))
+        Ok(number(count))
+    }
+
+    /// Deletes at most [`OLD_RUNS`] runs that ended before this time, and returns their number.
+    pub(super) fn prune_runs(&self, cutoff: SystemTime) -> Result<u64, Fault> {
+        let sql = "delete from runs where id in (select id from runs where ended < ? limit ?)";
+        let deleted = self.connection.prepare_cached(sql)?.execute(params![micros(cutoff), integer(OLD_RUNS)])?;
+        Ok(deleted as u64)
     }
 }
 
 /// Deletes the runs, the events and the rows of a thread and of its background threads. Returns false if the thread has
 /// no row.
-pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+pub(in super::super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     let Range { start, end } = background::names_within(thread);
     for (table, name) in [("runs", "thread"), ("events", "thread"), ("run_threads", "name")] {
         let within = format!("delete from {table} where {name} >= ? and {name} < ?");
@@ -369,18 +378,4 @@ pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Faul
         connection.prepare_cached(sql)?.execute([thread])?;
     }
     Ok(connection.prepare_cached("delete from run_threads where name = ?")?.execute([thread])? > 0)
-}
-
-/// Deletes expired threads, with their checkpoints.
-pub(in super::super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
-    let expired = {
-        let mut statement = connection.prepare_cached("select name from run_threads where expires < ?")?;
-        let rows = statement.query_map([micros(SystemTime::now())], |row| row.get(0))?;
-        rows.collect::<Result<Vec<String>, _>>()?
-    };
-    for thread in &expired {
-        remove(connection, thread)?;
-        delete::delete_thread(connection, thread)?;
-    }
-    Ok(expired.len() as u64)
 }
