@@ -26,6 +26,10 @@ use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
+/// The maximum number of expired threads that one transaction deletes. Each of its statements must end within the time
+/// limit, even if all of the threads are long.
+pub(super) const EXPIRED: u64 = 10;
+
 /// Checkpoints with their namespaces. The checkpoints of each namespace are ordered from newest to oldest.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
@@ -74,6 +78,32 @@ impl Postgres {
             }
         }
         unread.report().map(|()| deleted)
+    }
+}
+
+impl Postgres {
+    /// Deletes expired threads, and rows of threads without checkpoints and without a holder. Returns the number of
+    /// deleted threads.
+    pub(super) async fn sweep_threads(&self) -> Result<u64, SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
+        let (mut swept, mut after) = (0, Some(String::new()));
+        while let Some(last) = after {
+            let (count, next) = retrying!(session, client => {
+                let transaction = Transaction::begin(client).await?;
+                let change = ThreadEditor { session, client: transaction.client(), vault };
+                let changed = change.sweep(&last).await;
+                transaction.end(changed).await
+            })?;
+            swept += count;
+            after = next;
+        }
+        retrying!(session, client => {
+            let transaction = Transaction::begin(client).await?;
+            let change = ThreadEditor { session, client: transaction.client(), vault };
+            let changed = change.delete_empty().await;
+            transaction.end(changed).await
+        })?;
+        Ok(swept + self.sweep_runs().await?)
     }
 }
 
@@ -214,12 +244,17 @@ impl ThreadEditor<'_> {
         self.query(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
-    /// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also
-    /// deletes rows of threads without checkpoints and without a holder.
-    pub(super) async fn sweep(self) -> Result<u64, PostgresFault> {
-        let sql = "select name from {s}.threads where expires <= clock_timestamp()
-            and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
-        let mut expired = texts(&self.query(sql, &[]).await?)?;
+    /// Deletes at most [`EXPIRED`] expired threads whose names follow `after`. A background thread expires with its
+    /// outer thread. Returns the number of deleted threads, and the name from which the next call continues, if there
+    /// may be more.
+    pub(super) async fn sweep(self, after: &str) -> Result<(u64, Option<String>), PostgresFault> {
+        let sql = format!(
+            "select name from {{s}}.threads where expires <= clock_timestamp() and name > $1
+            and (holder is null or leased_until <= clock_timestamp()) order by name limit {EXPIRED}
+            for update skip locked"
+        );
+        let mut expired = texts(&self.query(&sql, &[(&after, Type::TEXT)]).await?)?;
+        let next = expired.last().filter(|_| expired.len() as u64 == EXPIRED).cloned();
         let outer: Vec<&str> = expired.iter().filter_map(|name| background::outer_of(name)).collect();
         if !outer.is_empty() {
             let sql = "select name from {s}.threads where name = any($1)";
@@ -228,10 +263,14 @@ impl ThreadEditor<'_> {
             expired.retain(|name| background::outer_of(name).is_none_or(|name| !outer.contains(name)));
         }
         self.delete_threads(&expired).await?;
+        Ok((expired.len() as u64, next))
+    }
+
+    /// Deletes rows of threads without checkpoints and without a holder.
+    pub(super) async fn delete_empty(self) -> Result<(), PostgresFault> {
         let sql = "select key from {s}.threads t where holder is null
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
-        self.delete_keys(&keys(&self.query(sql, &[]).await?)?).await?;
-        Ok(expired.len() as u64)
+        self.delete_keys(&keys(&self.query(sql, &[]).await?)?).await
     }
 
     /// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is

@@ -332,21 +332,16 @@ impl ThreadAdmin for Postgres {
         self.delete_of(plan.threads().to_vec(), deletion).await
     }
 
+    /// Deletes expired threads in several transactions, because a statement that deletes very many rows would exceed its
+    /// time limit.
     async fn sweep(&self) -> Result<u64, SaverError> {
-        let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
-        let swept = retrying!(session, client => {
-            let transaction = Transaction::begin(client).await?;
-            let change = ThreadEditor { session, client: transaction.client(), vault };
-            let changed = change.sweep().await;
-            transaction.end(changed).await
-        })?;
-        self.0.released.notify_waiters();
-        let swept = swept + self.sweep_runs().await?;
-        if swept > 0 {
+        let swept = self.sweep_threads().await;
+        if !matches!(swept, Ok(0)) {
             self.0.conversations.forget_all();
         }
-        Ok(swept)
+        self.0.released.notify_waiters();
+        swept
     }
 }
 

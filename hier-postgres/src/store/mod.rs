@@ -13,7 +13,7 @@ use hier_checkpoint::store::{Item, Op, OpResult, Store, StoreError, StoreOptions
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use self::write::{migrate, refresh, sweep, version, write_all};
+use self::write::{SWEPT, migrate, refresh, sweep, version, write_all};
 use crate::PostgresOptions;
 use crate::saver::client::PooledClient;
 use crate::saver::fault::PostgresFault;
@@ -161,11 +161,18 @@ impl Store for PostgresStore {
     async fn sweep(&self) -> Result<u64, StoreError> {
         self.ready().await?;
         let session = &self.0.session;
-        Ok(retrying!(session, client => {
-            let transaction = Transaction::begin(client).await?;
-            let swept = sweep(session, transaction.client()).await;
-            transaction.end(swept).await
-        })?)
+        let mut swept = 0;
+        loop {
+            let count = retrying!(session, client => {
+                let transaction = Transaction::begin(client).await?;
+                let swept = sweep(session, transaction.client()).await;
+                transaction.end(swept).await
+            })?;
+            swept += count;
+            if count < SWEPT {
+                return Ok(swept);
+            }
+        }
     }
 
     fn searches_by_meaning(&self) -> bool {

@@ -238,16 +238,21 @@ fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Postgre
     rows.iter().map(|row| Ok((unescape(row.try_get(1)?).to_string(), row.try_get(0)?))).collect()
 }
 
-/// Deletes expired items and returns their number. Needs a transaction. Locks the namespaces first.
+/// The maximum number of items that one transaction deletes, so that its statements end within their time limit.
+pub(super) const SWEPT: u64 = 1_000;
+
+/// Deletes some of the expired items, at most [`SWEPT`], and returns their number. Needs a transaction. Locks the
+/// namespaces first.
 pub(super) async fn sweep(session: &PostgresSession, client: &PooledClient) -> Result<u64, PostgresFault> {
-    let editor = SpaceWriter { session, client };
-    let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i
-        where i.space = s.key and i.expires <= {s}.store_now()) order by s.name for update";
-    let rows = editor.query(sql, &[]).await?;
+    let (editor, most) = (SpaceWriter { session, client }, SWEPT.cast_signed());
+    let sql = "select key from {s}.store_spaces where key in (select space from {s}.store_items
+        where expires <= {s}.store_now() order by expires limit $1) order by name for update";
+    let rows = editor.query(sql, &[(&most, Type::INT8)]).await?;
     let spaces = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-    let sql = "with gone as (delete from {s}.store_items where space = any($1) and expires <= {s}.store_now()
-        returning 1) select count(*) from gone";
-    let swept: i64 = first(&editor.query(sql, &[(&spaces, Type::INT8_ARRAY)]).await?)?;
+    let sql = "with gone as (delete from {s}.store_items where place in (select place from {s}.store_items
+            where space = any($1) and expires <= {s}.store_now() order by expires limit $2) returning 1)
+        select count(*) from gone";
+    let swept: i64 = first(&editor.query(sql, &[(&spaces, Type::INT8_ARRAY), (&most, Type::INT8)]).await?)?;
     editor.drop_empty(&spaces).await?;
     Ok(swept.unsigned_abs())
 }

@@ -27,14 +27,14 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::delete::ThreadEditor;
+use super::delete::{EXPIRED, ThreadEditor};
 use super::fault::PostgresFault;
 use super::session::{Transaction, retrying};
 use hier_checkpoint::backend::rows::Batch;
 use hier_runs::rows::{micros, no_thread};
 use listen::NotifyListener;
 use tables::RunTables;
-use upkeep::EXPIRED;
+use upkeep::OLD_RUNS;
 
 /// Runs a block with the tables of the runs in a transaction. Retries the block if the fault may pass.
 macro_rules! in_transaction {
@@ -172,8 +172,14 @@ impl RunBackend for Postgres {
                 Err(error) => return Err(error.into()),
             }
         }
-        let runs = in_transaction!(self, tables => tables.prune_runs(cutoff).await)?;
-        Ok(PrunedRuns { events, runs })
+        let mut runs = 0;
+        loop {
+            let count = in_transaction!(self, tables => tables.prune_runs(cutoff).await)?;
+            runs += count;
+            if count < OLD_RUNS {
+                return Ok(PrunedRuns { events, runs });
+            }
+        }
     }
 
     /// Returns the notifier. The first call in a tokio runtime opens one more connection, through which the notifier

@@ -6,14 +6,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::super::delete;
+use super::super::delete::{EXPIRED, ThreadEditor};
 use super::super::fault::PostgresFault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, RunTables};
 use hier_runs::rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
-/// The number of threads that are deleted together.
-pub(super) const EXPIRED: u64 = 100;
+/// The maximum number of old runs that one statement deletes, so that the statement ends within its time limit.
+pub(super) const OLD_RUNS: u64 = 1_000;
 
 impl RunTables<'_> {
     /// Returns the threads that have events from before this time.
@@ -46,10 +46,13 @@ impl RunTables<'_> {
         Ok(number(count))
     }
 
-    /// Deletes runs that ended before this time, and returns their number.
+    /// Deletes at most [`OLD_RUNS`] runs that ended before this time, and returns their number.
     pub(super) async fn prune_runs(&self, cutoff: i64) -> Result<u64, PostgresFault> {
-        let sql = "delete from {s}.runs where ended < $1 returning 1";
-        Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
+        let sql = format!(
+            "delete from {{s}}.runs where id in (select id from {{s}}.runs where ended < $1 order by ended limit {OLD_RUNS})
+            returning 1"
+        );
+        Ok(self.query(&sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
     }
 
     /// Locks the row of a thread until the end of the transaction. Returns true if the thread exists and meets the
@@ -69,7 +72,7 @@ impl RunTables<'_> {
         let asked: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
         let mut names = asked.clone();
         // The order is always the same, so that two deletions do not deadlock.
-        let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
+        let change = ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         names.extend(change.within(&names).await?);
         names.sort_unstable();
         let with = [(&names as _, Type::TEXT_ARRAY)];
