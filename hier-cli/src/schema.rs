@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::threads::safe_json;
 use bundle::Bundle;
 
 /// The time in which the server must respond.
@@ -106,8 +107,7 @@ pub fn print_schema(arguments: &SchemaArgs, out: &mut dyn Write) -> Result<(), S
     let found = choose(arguments.graph.as_deref(), &assistants)?;
     let schemas: ServedSchemas = server.get(&format!("/assistants/{}/schemas", found.assistant_id))?;
     let document = Bundle::new(&found.graph_id).document(schemas);
-    serde_json::to_writer_pretty(&mut *out, &document).map_err(|error| SchemaError::Write(error.into()))?;
-    writeln!(out).map_err(SchemaError::Write)
+    writeln!(out, "{}", safe_json(&document)).map_err(SchemaError::Write)
 }
 
 fn choose<'a>(wanted: Option<&str>, assistants: &'a [Assistant]) -> Result<&'a Assistant, SchemaError> {

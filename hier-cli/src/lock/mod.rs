@@ -110,8 +110,11 @@ pub fn check_program(arguments: &CheckArgs, out: &mut dyn Write) -> Result<bool,
             runtime.block_on(during("reading the threads", read))?
         }
     };
-    let text =
-        if arguments.json { format!("{:#}\n", as_json(&report)) } else { threads::safe_lines(&report.to_string()) };
+    let text = if arguments.json {
+        threads::safe_json(&as_json(&report)) + "\n"
+    } else {
+        threads::safe_lines(&report.to_string())
+    };
     out.write_all(text.as_bytes()).map_err(LockCommandError::Write)?;
     match report.threads.as_ref().map_or(0, |totals| totals.unreadable.len()) {
         0 => Ok(report.passes()),

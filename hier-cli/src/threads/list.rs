@@ -14,7 +14,7 @@ pub(super) async fn list_threads(arguments: &ThreadsArgs, out: &mut dyn Write) -
     if arguments.database.json {
         return write_json(out, &Value::Array(threads.iter().map(as_json).collect()));
     }
-    if threads.is_empty() {
+    if threads.is_empty() && arguments.limit != Some(0) {
         return Err(ThreadsError::NotFound("the database has no threads".to_owned()));
     }
     let head = ["THREAD", "CHECKPOINTS", "STEP", "NEXT", "LAST CHECKPOINT", "RUN BY", "EXPIRES"];

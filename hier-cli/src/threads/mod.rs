@@ -26,6 +26,7 @@ use crate::progress::during;
 pub use args::{DatabaseArgs, InboxCommand, ThreadCommand};
 pub(crate) use database::open;
 pub use error::ThreadsError;
+pub(crate) use text::safe_json;
 pub use text::safe_lines;
 
 /// Runs a command and writes its results to `out`.
@@ -66,8 +67,7 @@ async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsE
 }
 
 fn write_json(out: &mut dyn Write, value: &Value) -> Result<(), ThreadsError> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(|error| ThreadsError::Write(error.into()))?;
-    writeln!(out).map_err(ThreadsError::Write)
+    writeln!(out, "{}", text::safe_json(value)).map_err(ThreadsError::Write)
 }
 
 impl From<SaverError> for ThreadsError {

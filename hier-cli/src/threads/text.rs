@@ -1,19 +1,27 @@
 //! Formats text for terminals: tables, times, and names without control characters.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
+use serde_json::Value;
 
 /// The maximum length of a value in a table, in characters.
 const MAX_WIDTH: usize = 100;
 
-/// Escapes the characters that a terminal interprets: control characters and marks that change the direction of text.
+/// Returns true for characters that a terminal interprets: control characters and marks that change the direction of
+/// text.
+fn is_interpreted(letter: char) -> bool {
+    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || letter.is_control()
+}
+
+/// Escapes the characters that a terminal interprets.
 pub(super) fn safe(text: &str) -> String {
-    let turns = |letter| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() || turns(letter) {
+        if is_interpreted(letter) {
             safe.extend(letter.escape_default());
         } else {
             safe.push(letter);
@@ -25,6 +33,21 @@ pub(super) fn safe(text: &str) -> String {
 /// Escapes the characters of each line that could change the output of a terminal.
 pub fn safe_lines(text: &str) -> String {
     text.split('\n').map(safe).collect::<Vec<_>>().join("\n")
+}
+
+/// Formats JSON, and escapes the characters that a terminal interprets. `anstream` would remove some of them from output
+/// that is not for a terminal.
+pub(crate) fn safe_json(value: &Value) -> String {
+    let mut safe = String::new();
+    for letter in format!("{value:#}").chars() {
+        if letter != '\n' && is_interpreted(letter) {
+            // Writing to a string does not fail.
+            let _ = write!(safe, "\\u{:04x}", u32::from(letter));
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
 }
 
 /// Escapes text and cuts it to the maximum length.

@@ -1,6 +1,7 @@
 //! The commands for threads as their users see them, on files that graphs have written.
 
 mod changes;
+mod output;
 mod secrets;
 mod studio;
 
