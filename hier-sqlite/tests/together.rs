@@ -73,6 +73,20 @@ async fn refused_commit_does_not_affect_others() {
     }
 }
 
+/// Otherwise, the commands of `hier` could not read a database while its program deletes a long thread.
+#[tokio::test]
+async fn file_is_opened_and_read_while_another_process_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let lease = claimed(&saver, &["t"]).await.pop().expect("the thread");
+    saver.commit(&lease, record(b"value").into()).await.expect("a commit");
+    let _other = hold(&path);
+    let second = Sqlite::options().busy_timeout(Duration::ZERO).open(&path).await.expect("the file");
+    assert_eq!(second.threads(None).await.expect("a list").len(), 1);
+    assert!(second.get("t", "", None).await.expect("a read").is_some());
+}
+
 /// The number of transactions in the log of this file: each ends with a frame that has the size of the file.
 fn transactions(path: &Path) -> usize {
     let log = std::fs::read(path.with_extension("db-wal")).expect("the log");

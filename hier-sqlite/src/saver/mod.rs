@@ -119,7 +119,12 @@ impl Sqlite {
         let writer =
             SqliteWriter::start(place.clone(), config, log, move || schema::open_writer(own_path.as_deref(), &options))
                 .await?;
-        vault.set_database(writer.submit(JobClass::Short, schema::identity).await?);
+        // A job would wait for a process that writes.
+        let identity = match writer.read_now(schema::identity) {
+            Some(Ok(identity)) => identity,
+            _ => writer.submit(JobClass::Short, schema::identity).await?,
+        };
+        vault.set_database(identity);
         let readers = path.map(|path| Readers::new(path, busy_timeout));
         let (released, bell, unreadable, recovery) =
             (Notify::new(), ChangeNotifier::default(), Arc::default(), runs::Recovery::default());
