@@ -17,7 +17,7 @@ use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 
-/// The number of runs that a query reads at a time if only few of them may match.
+/// The number of runs or threads that a query reads at a time if only few of them may match.
 const PAGE: i64 = 200;
 
 #[derive(Clone, Copy)]
@@ -138,23 +138,30 @@ impl RunTables<'_> {
         let early = !query.values.is_empty();
         let ids: Option<Vec<_>> = query.ids.as_ref().map(|ids| ids.iter().map(|id| escape(id)).collect());
         let sql = "select name, body, case when $2 then vals end from {s}.run_threads
-            where $1::text[] is null or name = any($1)";
-        let mut threads = Vec::new();
-        for row in self.query(sql, &[(&ids, Type::TEXT_ARRAY), (&early, Type::BOOL)]).await? {
-            let id = unescape(row.try_get(0)?);
-            let (body, values): (Vec<u8>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
-            let Some(mut thread) = self.unreadable.ok_or_log(open::<ThreadRow>(self.vault, THREADS, &id, body)) else {
-                continue;
-            };
-            if early && !self.has_values(&mut thread, values) {
-                continue;
+            where ($1::text[] is null or name = any($1)) and name > $3 order by name limit $4";
+        let (mut threads, mut after) = (Vec::new(), String::new());
+        // Values may be large.
+        let most = if early { PAGE / 10 } else { PAGE };
+        loop {
+            let with = [
+                (&ids as _, Type::TEXT_ARRAY),
+                (&early as _, Type::BOOL),
+                (&after as _, Type::TEXT),
+                (&most as _, Type::INT8),
+            ];
+            let rows = self.query(sql, &with).await?;
+            for row in &rows {
+                threads.extend(self.matching(query, row, early)?);
             }
-            if query.wants(&thread) {
-                threads.push(thread);
+            match rows.last().filter(|_| integer(rows.len() as u64) == most) {
+                Some(last) => after = last.try_get(0)?,
+                None => break,
             }
         }
-        let mut page = query.page(threads);
-        if query.with_values && !early {
+        let mut matched = query.clone();
+        matched.values.clear();
+        let mut page = matched.page(threads);
+        if query.with_values {
             for thread in &mut page {
                 let name = escape(&thread.id).into_owned();
                 let sql = "select vals from {s}.run_threads where name = $1";
@@ -164,6 +171,21 @@ impl RunTables<'_> {
             }
         }
         Ok(page)
+    }
+
+    /// Returns a thread without its values if it can be read and matches the query. If `early` is true, the row contains
+    /// the values.
+    fn matching(&self, query: &ThreadQuery, row: &Row, early: bool) -> Result<Option<ThreadRow>, PostgresFault> {
+        let id = unescape(row.try_get(0)?);
+        let (body, values): (Vec<u8>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
+        let read = self.unreadable.ok_or_log(open::<ThreadRow>(self.vault, THREADS, &id, body));
+        let Some(mut thread) = read else { return Ok(None) };
+        if early && !self.has_values(&mut thread, values) {
+            return Ok(None);
+        }
+        let matches = query.wants(&thread);
+        thread.values = None;
+        Ok(matches.then_some(thread))
     }
 
     /// Sets the values of a thread. Returns false if they cannot be read.

@@ -238,9 +238,16 @@ impl RunTables<'_> {
     pub(super) fn search(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, Fault> {
         let early = !query.values.is_empty();
         let mut threads = Vec::new();
+        let mut add = |mut thread: ThreadRow| {
+            if query.wants(&thread) {
+                // The values of all matching threads may exceed the memory.
+                thread.values = None;
+                threads.push(thread);
+            }
+        };
         if let Some(ids) = &query.ids {
             for id in ids.iter().collect::<BTreeSet<_>>() {
-                threads.extend(self.thread(id, early)?);
+                self.thread(id, early)?.into_iter().for_each(&mut add);
             }
         } else {
             let mut statement = self.connection.prepare_cached("select name, body from run_threads")?;
@@ -252,13 +259,13 @@ impl RunTables<'_> {
                 if early && !self.has_values(&mut thread)? {
                     continue;
                 }
-                if query.wants(&thread) {
-                    threads.push(thread);
-                }
+                add(thread);
             }
         }
-        let mut page = query.page(threads);
-        if query.with_values && !early {
+        let mut matched = query.clone();
+        matched.values.clear();
+        let mut page = matched.page(threads);
+        if query.with_values {
             for thread in &mut page {
                 self.has_values(thread)?;
             }
