@@ -70,6 +70,11 @@ impl PostgresFault {
         }
     }
 
+    /// Returns true if a row or a value exceeds a limit of the server.
+    pub(super) fn is_of_limit(&self) -> bool {
+        matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::PROGRAM_LIMIT_EXCEEDED))
+    }
+
     /// Returns true if the connection does not have the prepared statement or has another one under its name, because
     /// another connection has prepared it.
     pub(crate) fn is_of_prepared(&self) -> bool {

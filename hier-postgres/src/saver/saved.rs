@@ -13,7 +13,8 @@ use super::Postgres;
 use super::batcher::{Batchable, Batcher};
 use super::client::PooledClient;
 use super::fault::PostgresFault;
-use super::session::{PostgresSession, retrying};
+use super::read;
+use super::session::{Parameter, PostgresSession, retrying};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::latest::Known;
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
@@ -173,8 +174,43 @@ impl NamespaceRead<'_> {
         request: &Arc<SavedQuery>,
         names: &[Arc<str>],
     ) -> Result<Option<FoundCheckpoint>, PostgresFault> {
-        let row = read_rows(&self.postgres.0.session, client, std::slice::from_ref(request)).await?.pop().flatten();
-        row.map(|row| self.found(&row, names)).transpose()
+        match read_rows(&self.postgres.0.session, client, std::slice::from_ref(request)).await {
+            Err(fault) if fault.is_of_limit() => self.read_long(client, request).await,
+            rows => rows?.pop().flatten().map(|row| self.found(&row, names)).transpose(),
+        }
+    }
+
+    /// Reads a checkpoint whose writes do not fit into a row. A row has at most 1 GB.
+    async fn read_long(
+        self,
+        client: &PooledClient,
+        request: &SavedQuery,
+    ) -> Result<Option<FoundCheckpoint>, PostgresFault> {
+        let session = &self.postgres.0.session;
+        let query = async |sql: &str, with: &[Parameter<'_>]| {
+            session.query(client, &session.statements.with_schema(sql), with).await
+        };
+        let sql = "select t.key, c.id, c.body from {s}.threads t join {s}.checkpoints c on c.thread = t.key
+            where t.name = $1 and c.namespace = $2 and ($3::uuid is null or c.id = $3) order by c.id desc limit 1";
+        let with =
+            [(&request.thread as _, Type::TEXT), (&request.namespace as _, Type::TEXT), (&request.id as _, Type::UUID)];
+        let rows = query(sql, &with).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (key, id): (i64, Uuid) = (row.try_get(0)?, row.try_get(1)?);
+        let checkpoint = open_body(&self.postgres.0.vault, self.thread, self.namespace, id, row.try_get(2)?)?;
+        let sql = "select checkpoint, task, slot, path, channel, value from {s}.writes
+            where thread = $1 and namespace = $2 and checkpoint = $3";
+        let rows = query(sql, &[(&key, Type::INT8), (&request.namespace, Type::TEXT), (&id, Type::UUID)]).await?;
+        let namespace: Arc<str> = self.namespace.into();
+        let writes = rows
+            .iter()
+            .map(|row| Ok(read::write(row, 0, namespace.clone())?.open(&self.postgres.0.vault, self.thread)?));
+        let writes = writes.collect::<Result<_, PostgresFault>>()?;
+        self.with_values(
+            FoundCheckpoint { checkpoint, writes, key, values: Vec::new(), rest: Vec::new() },
+            HashMap::new(),
+        )
+        .map(Some)
     }
 
     fn found(self, row: &Row, names: &[Arc<str>]) -> Result<FoundCheckpoint, PostgresFault> {
@@ -182,8 +218,17 @@ impl NamespaceRead<'_> {
         let (key, id): (i64, Uuid) = (row.try_get(1)?, row.try_get(2)?);
         let checkpoint = open_body(vault, self.thread, self.namespace, id, row.try_get(3)?)?;
         let writes = self.writes(row, id)?;
-        let mut whole = whole(row, names)?;
-        let (mut values, mut rest) = (Vec::new(), Vec::new());
+        let found = FoundCheckpoint { checkpoint, writes, key, values: Vec::new(), rest: Vec::new() };
+        self.with_values(found, whole(row, names)?)
+    }
+
+    /// Adds the values that were read with the checkpoint, and the channels whose values are still missing.
+    fn with_values(
+        self,
+        mut found: FoundCheckpoint,
+        mut whole: HashMap<&str, (Uuid, Vec<u8>)>,
+    ) -> Result<FoundCheckpoint, PostgresFault> {
+        let checkpoint = &found.checkpoint;
         for (channel, (name, version)) in checkpoint.channels.iter().zip(checkpoint.versions.iter()).enumerate() {
             if version.is_nil() || is_known(self.known, name, version) {
                 continue;
@@ -192,13 +237,13 @@ impl NamespaceRead<'_> {
                 Some((read, value)) if read == *version => {
                     let (namespace, channel_name) = (Arc::from(self.namespace), name.clone());
                     let piece = PieceRow { namespace, channel: channel_name, version: *version, base: None, value };
-                    let full = Some(piece.open(vault, self.thread)?.value);
-                    values.push((channel, DeltaChain { full, ..DeltaChain::default() }));
+                    let full = Some(piece.open(&self.postgres.0.vault, self.thread)?.value);
+                    found.values.push((channel, DeltaChain { full, ..DeltaChain::default() }));
                 }
-                _ => rest.push(channel),
+                _ => found.rest.push(channel),
             }
         }
-        Ok(FoundCheckpoint { checkpoint, writes, key, values, rest })
+        Ok(found)
     }
 
     async fn completed(
