@@ -4,7 +4,9 @@
 
 mod kit;
 
-use hier_core::checkpoint::{Checkpointer, Claim};
+use std::sync::Arc;
+
+use hier_core::checkpoint::{Checkpointer, Claim, Prune, Strategy, ThreadAdmin, WriteRecord};
 use hier_postgres::Postgres;
 use kit::proxied::Proxied;
 
@@ -42,4 +44,36 @@ async fn checkpoint_is_read_if_its_writes_exceed_a_row() {
         assert_eq!(store.get("t", "", Some(kit::new_id())).await.expect("a read"), None);
         assert_eq!(store.get("other", "", None).await.expect("a read"), None);
     }
+}
+
+/// A thread has a namespace for each call of a subgraph.
+#[tokio::test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn prune_of_many_namespaces_takes_few_round_trips() {
+    const CALLS: usize = 50;
+    let proxied = Proxied::open("many_namespaces").await;
+    let store = &proxied.store;
+    let lease = store.acquire("t", Claim::default()).await.expect("the thread");
+    let (mut last, mut records) = (None, Vec::new());
+    for call in 0..CALLS {
+        let (root, record) = kit::next(last.as_ref(), &[(0, false, vec![1])], 1);
+        let (_, mut inner) = kit::next(None, &[(0, false, vec![2])], 1);
+        if let WriteRecord::Checkpoint { namespace, checkpoint, .. } = &mut inner {
+            *namespace = format!("work:{call}").into();
+            checkpoint.parents = Arc::new([(String::new(), root.id)].into());
+        }
+        records.extend([record, inner]);
+        last = Some(root);
+    }
+    store.commit(&lease, records.into()).await.expect("a commit");
+    store.release(&lease).await.expect("the lease");
+    proxied.road.round_trips();
+    let prune = Prune { threads: Some(vec!["t".to_owned()]), strategy: Strategy::KeepLatest, older_than: None };
+    // The latest checkpoint of the root and of its call remain.
+    assert_eq!(store.prune(prune).await.expect("a prune"), 2 * (CALLS as u64 - 1));
+    let count = proxied.road.round_trips();
+    assert!(count < 25, "{count} round trips");
+    let left = store.list(hier_core::checkpoint::ListQuery::default()).await.expect("a list");
+    assert_eq!(left.len(), 2);
+    assert!(store.get("t", &format!("work:{}", CALLS - 1), None).await.expect("a read").is_some());
 }

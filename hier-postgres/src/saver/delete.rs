@@ -1,6 +1,7 @@
 //! Deletes and copies threads, each in a transaction that locks the thread.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -142,18 +143,39 @@ impl ThreadEditor<'_> {
         if deletion.is_empty() {
             return Ok(0);
         }
-        let mut namespaces: Vec<&Arc<str>> = deletion.checkpoints.iter().map(|(namespace, _)| namespace).collect();
-        namespaces.sort();
-        namespaces.dedup();
-        for namespace in namespaces {
-            let own = history.iter().filter(|(other, _)| other == namespace).map(|(_, checkpoint)| checkpoint);
-            self.delete_in(thread, key, namespace, own.collect(), &deletion).await?;
+        let mut checkpoints: BTreeMap<&Arc<str>, Vec<&Checkpoint>> = BTreeMap::new();
+        for (namespace, checkpoint) in &history {
+            checkpoints.entry(namespace).or_default().push(checkpoint);
+        }
+        let (mut emptied, mut shortened) = (Vec::new(), Vec::new());
+        for (namespace, all) in checkpoints {
+            match all.iter().filter(|checkpoint| deletion.has(namespace, checkpoint.id)).count() {
+                0 => {}
+                count if count == all.len() => emptied.push(escape(namespace)),
+                _ => shortened.push((namespace, all)),
+            }
+        }
+        self.delete_namespaces(key, &emptied).await?;
+        for (namespace, all) in shortened {
+            self.delete_in(thread, key, namespace, all, &deletion).await?;
         }
         if deletion.ends_lease {
             let sql = "update {s}.threads set token = 0, holder = null, leased_until = null where key = $1";
             self.query(sql, &[(&key, Type::INT8)]).await?;
         }
         Ok(deletion.checkpoints.len() as u64)
+    }
+
+    /// Deletes all data of these namespaces. A thread may have a namespace for each call of a subgraph.
+    async fn delete_namespaces(self, key: i64, namespaces: &[Cow<'_, str>]) -> Result<(), PostgresFault> {
+        if namespaces.is_empty() {
+            return Ok(());
+        }
+        let sql = "with pieces as (delete from {s}.pieces where thread = $1 and namespace = any($2)),
+                writes as (delete from {s}.writes where thread = $1 and namespace = any($2)),
+                overwritten as (delete from {s}.overwritten where thread = $1 and namespace = any($2))
+            delete from {s}.checkpoints where thread = $1 and namespace = any($2)";
+        self.query(sql, &[(&key, Type::INT8), (&namespaces, Type::TEXT_ARRAY)]).await.map(|_| ())
     }
 
     async fn delete_in(

@@ -1,5 +1,6 @@
 //! Deletes and copies threads.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,9 +40,12 @@ pub(super) fn delete_some(
     if deletion.is_empty() {
         return Ok(0);
     }
+    let mut checkpoints: HashMap<&str, Vec<&Checkpoint>> = HashMap::new();
+    for (namespace, checkpoint) in &history {
+        checkpoints.entry(namespace).or_default().push(checkpoint);
+    }
     for space in NamespaceReader::all(connection, vault, thread)? {
-        let own = history.iter().filter(|(namespace, _)| *namespace == space.namespace).map(|(_, it)| it);
-        delete_in(&space, own, &deletion)?;
+        delete_in(&space, checkpoints.remove(&*space.namespace).unwrap_or_default(), &deletion)?;
     }
     if deletion.ends_lease {
         let sql = "update threads set token = 0, holder = null, leased_until = null where name = ?";
@@ -50,12 +54,8 @@ pub(super) fn delete_some(
     Ok(deletion.checkpoints.len() as u64)
 }
 
-fn delete_in<'a>(
-    space: &NamespaceReader<'_>,
-    checkpoints: impl Iterator<Item = &'a Checkpoint>,
-    deletion: &Deletion,
-) -> Result<(), Fault> {
-    let (gone, kept): (Vec<_>, Vec<_>) = checkpoints.partition(|it| deletion.has(&space.namespace, it.id));
+fn delete_in(space: &NamespaceReader<'_>, checkpoints: Vec<&Checkpoint>, deletion: &Deletion) -> Result<(), Fault> {
+    let (gone, kept): (Vec<_>, Vec<_>) = checkpoints.into_iter().partition(|it| deletion.has(&space.namespace, it.id));
     if gone.is_empty() {
         return Ok(());
     }
