@@ -157,24 +157,29 @@ pub trait And<Other> {
     type Both;
 }
 
-/// Writes which payload two arguments need together.
-macro_rules! both {
-    ($([$($payload:ident)?] $one:ty, $other:ty => $both:ty;)*) => {$(
-        impl<$($payload)?> And<$other> for $one {
-            type Both = $both;
-        }
-    )*};
+impl<T> And<T> for NoPayload {
+    type Both = T;
 }
-
-both! {
-    [T] NoPayload, T => T;
-    [T] RequiredPayload<T>, NoPayload => RequiredPayload<T>;
-    [T] OptionalPayload<T>, NoPayload => OptionalPayload<T>;
-    [] ErrorPayload, NoPayload => ErrorPayload;
-    [T] RequiredPayload<T>, ErrorPayload => ErrorPayload;
-    [T] ErrorPayload, RequiredPayload<T> => ErrorPayload;
-    [T] OptionalPayload<T>, ErrorPayload => ErrorPayload;
-    [T] ErrorPayload, OptionalPayload<T> => ErrorPayload;
+impl<T> And<NoPayload> for RequiredPayload<T> {
+    type Both = RequiredPayload<T>;
+}
+impl<T> And<NoPayload> for OptionalPayload<T> {
+    type Both = OptionalPayload<T>;
+}
+impl And<NoPayload> for ErrorPayload {
+    type Both = ErrorPayload;
+}
+impl<T> And<ErrorPayload> for RequiredPayload<T> {
+    type Both = ErrorPayload;
+}
+impl<T> And<RequiredPayload<T>> for ErrorPayload {
+    type Both = ErrorPayload;
+}
+impl<T> And<ErrorPayload> for OptionalPayload<T> {
+    type Both = ErrorPayload;
+}
+impl<T> And<OptionalPayload<T>> for ErrorPayload {
+    type Both = ErrorPayload;
 }
 
 type Join<A, B> = <A as And<B>>::Both;
