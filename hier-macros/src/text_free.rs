@@ -29,7 +29,7 @@ fn expand(input: &DeriveInput, hier: &Hier, errors: &mut Errors) -> TokenStream 
     let hier = hier.with_agents(None, errors).unwrap_or_else(|| {
         errors.push(
             ident,
-            "answers are for agents, but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies",
+            "answers are for agents, but this crate depends only on `hier-core`: add `hier-graph` or `hier-agents` to its dependencies",
         );
         hier.path(None, errors)
     });
@@ -96,6 +96,6 @@ mod tests {
     #[test]
     fn a_text_free_type_needs_agents() {
         let found = messages(super::derive("struct Verdict;".parse().unwrap(), &Hier::core()));
-        assert!(found[0].contains("add `hier` or `hier-agents`"), "{found:?}");
+        assert!(found[0].contains("add `hier-graph` or `hier-agents`"), "{found:?}");
     }
 }

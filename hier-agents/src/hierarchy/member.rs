@@ -37,7 +37,7 @@ macro_rules! any {
 /// A graph that can be a member of a hierarchy. `graph!` implements it for every graph.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a graph",
-    note = "declare graphs with `graph!`, in a crate that depends on `hier` or `hier-agents`"
+    note = "declare graphs with `graph!`, in a crate that depends on `hier-graph` or `hier-agents`"
 )]
 pub trait Membership: Graph {
     /// The policy that the graph itself declares, or `None` if it declares none.

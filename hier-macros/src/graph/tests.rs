@@ -402,7 +402,7 @@ fn incomplete_layers_are_reported_with_their_syntax() {
 #[test]
 fn agents_and_tools_need_more_than_the_core() {
     let found = |call: &str| messages(super::expand(call.parse().unwrap(), &Hier::core()));
-    let fix = "but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";
+    let fix = "but this crate depends only on `hier-core`: add `hier-graph` or `hier-agents` to its dependencies";
     assert_eq!(found("G<S> = Agent { system: \"\" }"), [format!("`G` is an agent, {fix}")]);
     assert_eq!(
         found("G<S> = Graph { nodes: [act = tools![look]], edges: [START >> act >> END] }"),

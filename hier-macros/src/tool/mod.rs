@@ -27,7 +27,7 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
         return quote!(#item #errors);
     };
     let hier = hier.with_agents(options.home.as_ref(), &mut errors).unwrap_or_else(|| {
-        let fix = "add `hier` or `hier-agents` to its dependencies";
+        let fix = "add `hier-graph` or `hier-agents` to its dependencies";
         errors
             .at(Span::call_site(), format!("tools are for agents, but this crate depends only on `hier-core`: {fix}"));
         hier.path(options.home.as_ref(), &mut errors)

@@ -207,6 +207,6 @@ fn several_mistakes_are_reported_at_once() {
 fn tool_needs_more_than_the_core() {
     let item = "/// Looks.\nasync fn look() {}".parse().unwrap();
     let found = messages(super::expand(TokenStream::new(), &item, &Hier::core()));
-    let text = "tools are for agents, but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";
+    let text = "tools are for agents, but this crate depends only on `hier-core`: add `hier-graph` or `hier-agents` to its dependencies";
     assert_eq!(found, [text]);
 }
