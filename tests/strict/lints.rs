@@ -258,6 +258,12 @@ pub async fn look_back(year: u16) -> String {
     year.to_string()
 }
 
+/// Names the node that calls it.
+#[tool]
+pub async fn caller(run: &Run<BaseContext>) -> String {
+    run.node().to_owned()
+}
+
 /// Adds up.
 #[tool(step)]
 pub async fn add(
@@ -291,7 +297,7 @@ graph! {
     }
 }
 
-const TOOLS: &[&str] = &[look_up::NAME, add::NAME];
+const TOOLS: &[&str] = &[look_up::NAME, caller::NAME, add::NAME];
 
 graph! {
     /// Counts as before.
@@ -312,5 +318,5 @@ fn graphs_pass_strict_lints() {
     let graphs =
         [Work::compile().spec().mermaid(), Lead::compile().spec().mermaid(), Tools::compile().spec().mermaid()];
     assert!(graphs.iter().all(|text| !text.is_empty()));
-    assert_eq!(TOOLS.len(), 2);
+    assert_eq!(TOOLS.len(), 3);
 }

@@ -39,7 +39,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let items = quote! {
         #call
 
-        #[allow(deprecated, non_snake_case, unused_qualifications)]
+        #[allow(deprecated, non_snake_case, unused_qualifications, clippy::significant_drop_tightening)]
         const _: () = {
             use #hier as __hier;
 
