@@ -118,6 +118,7 @@ programs! {
     node_checkpoints_graphs: "node_checkpoints/ok_graphs.rs",
     node_checkpoints_sent_per_call: "node_checkpoints/ok_sent_per_call.rs",
     node_error_errors: "node_error/ok_errors.rs",
+    node_function_no_graph: "node_function/ok_no_graph.rs",
     node_function_node_functions: "node_function/ok_node_functions.rs",
     odd_names_around_the_macros: "odd_names/ok_around_the_macros.rs",
     odd_names_keywords: "odd_names/ok_keywords.rs",

@@ -71,7 +71,7 @@ impl<S: Values, C> Site<S, C> {
     #[inline]
     pub const fn of<'a, F, Args, Out, Accepts>(&self, function: F) -> BoundNode<'a, S, C, F, Args, Out, Accepts>
     where
-        F: Node<Args, Out = Out> + Copy,
+        F: Node<Args, Out = Out>,
         Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
         Out: NodeFuture<S>,
     {
@@ -94,7 +94,7 @@ impl<S: Values, C> Site<S, C> {
     }
 }
 
-impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args, Out, Accepts> {
+impl<'a, S: Values, C, F, Args, Out, Accepts> BoundNode<'a, S, C, F, Args, Out, Accepts> {
     /// Calls the node with arguments from this task.
     #[inline]
     pub fn call(self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>
