@@ -245,6 +245,7 @@ programs! {
     typed_writes_fields: "typed_writes/ok_fields.rs",
     unknown_node_known_node: "unknown_node/ok_known_node.rs",
     unreachable_reached_by_goto: "unreachable/ok_reached_by_goto.rs",
+    view_fields_of_syntax: "view_fields/ok_of_syntax.rs",
     view_fields_fields: "view_fields/ok_fields.rs",
     view_kinds_places: "view_kinds/ok_places.rs",
 }

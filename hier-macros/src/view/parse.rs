@@ -86,13 +86,20 @@ fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path
     errors.keep(attribute.parse_args_with(|input: ParseStream<'_>| {
         let (mut of, mut home) = (None, None);
         while !input.is_empty() {
-            let word = input.call(Ident::parse_any)?;
+            let shape = |error: syn::Error| syn::Error::new(error.span(), "a view names its state: write `of = State`");
+            let word = input.call(Ident::parse_any).map_err(shape)?;
+            if !input.peek(Token![=]) && word != symbol::CRATE {
+                return Err(syn::Error::new(word.span(), "a view names its state: write `of = State`"));
+            }
             let known = [symbol::OF, symbol::CRATE];
             if !known.iter().any(|known| word == known) {
                 return Err(syn::Error::new(word.span(), unknown("option", &word.to_string(), &known)));
             }
             input.parse::<Token![=]>()?;
             if word == symbol::OF {
+                if input.peek(syn::LitStr) {
+                    return Err(input.error("the state of a view is a type: remove the quotes"));
+                }
                 of = Some(input.parse::<Type>()?);
             } else {
                 home = Some(input.call(Path::parse_mod_style)?);
