@@ -200,6 +200,7 @@ programs! {
     syntax_both_spellings: "syntax/ok_both_spellings.rs",
     tool_nodes_search: "tool_nodes/ok_search.rs",
     tool_nodes_tool_nodes: "tool_nodes/ok_tool_nodes.rs",
+    tools_default: "tools/ok_default.rs",
     tools_description: "tools/ok_description.rs",
     tools_given: "tools/ok_given.rs",
     tools_json_schema: "tools/ok_json_schema.rs",

@@ -26,6 +26,12 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
+    // Both calls would generate the tool.
+    if let Some(again) = function.0.attrs.iter().find(|attribute| attribute.path().is_ident("tool")) {
+        errors.push(again, "`#[tool]` is given twice: remove one");
+        let errors = errors.into_tokens();
+        return quote!(#item #errors);
+    }
     let hier = hier.with_agents(options.home.as_ref(), &mut errors).unwrap_or_else(|| {
         let fix = "add `hier-graph` or `hier-agents` to its dependencies";
         errors

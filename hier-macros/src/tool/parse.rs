@@ -1,6 +1,6 @@
 //! Reads the options and the function, and sorts its parameters by the source of their values.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
@@ -31,7 +31,12 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
             if given.contains(&word) {
                 errors.push(&word, format!("`{word}` is given twice: remove one"));
             }
-            option(&word, input, &mut options)?;
+            if let Err(error) = option(&word, input, &mut options) {
+                errors.combine(error);
+                while !input.is_empty() && !input.peek(Token![,]) {
+                    input.parse::<TokenTree>()?;
+                }
+            }
             given.push(word);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
@@ -105,6 +110,10 @@ pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut E
         return Some((function, true));
     }
     let Ok(declared) = syn::parse2::<ForeignItemFn>(item.clone()) else {
+        if let Some(sign) = default_value(item) {
+            errors.push(sign, "a default is an attribute of the argument: write `#[default = 3] limit: u32`");
+            return None;
+        }
         let needs = if options.client.is_some() {
             "`#[tool(client)]` needs an `async fn` that ends with `;`"
         } else {
@@ -120,6 +129,20 @@ pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut E
     }
     let block = Box::new(Block { brace_token: syn::token::Brace::default(), stmts: Vec::new() });
     Some((ItemFn { attrs, vis, modifiers, sig, block }, false))
+}
+
+/// Returns the `=` of `async fn find(limit: u32 = 3)`, which Rust does not allow.
+fn default_value(item: &TokenStream) -> Option<Punct> {
+    let mut tokens =
+        item.clone().into_iter().skip_while(|token| !matches!(token, TokenTree::Ident(word) if word == "fn"));
+    let arguments = tokens.find_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group.stream()),
+        _ => None,
+    })?;
+    arguments.into_iter().find_map(|token| match token {
+        TokenTree::Punct(sign) if sign.as_char() == '=' && sign.spacing() == Spacing::Alone => Some(sign),
+        _ => None,
+    })
 }
 
 pub(super) fn tool((mut function, has_body): (ItemFn, bool), options: ToolOptions, errors: &mut Errors) -> ToolModel {

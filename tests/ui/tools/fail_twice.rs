@@ -1,0 +1,16 @@
+use hier_agents::prelude::*;
+
+/// Looks up a year.
+#[tool]
+#[tool]
+async fn look(year: u16) -> String {
+    year.to_string()
+}
+
+graph! {
+    Clerk<MessagesState> = Agent { tools: [look] }
+}
+
+fn main() {
+    let _ = Clerk::compile();
+}
