@@ -171,8 +171,11 @@ fn kind(field: &StateField) -> ChannelForm {
             let text = if text == symbol::UPSERT { symbol::BY_ID } else { &text };
             reduced(Merge::Builtin { word: word.clone(), name: Ident::new(text, word.span()) })
         }
-        // The intended reducer is unknown; `last` accepts any type.
-        (Some(Reducer::Unknown(span)), _) => reduced(Merge::Builtin { word: last(span), name: last(span) }),
+        // The intended reducer is unknown. `append` accepts any list, also a single item of it, and `last` any type.
+        (Some(Reducer::Unknown(span)), _) => {
+            let name = if is_vec(&field.ty) { Ident::new("append", *span) } else { last(span) };
+            reduced(Merge::Builtin { word: name.clone(), name })
+        }
         (None, Some(kind)) if kind.word == symbol::EPHEMERAL => ChannelForm::Ephemeral,
         (None, Some(kind)) if kind.word == symbol::UNTRACKED => ChannelForm::Untracked,
         (None, Some(kind)) if is_vec(&field.ty) => ChannelForm::Topic { accumulate: kind.accumulate },

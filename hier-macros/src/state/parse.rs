@@ -44,6 +44,16 @@ pub(super) struct StateField {
     pub(super) renames: Vec<LitStr>,
 }
 
+impl StateField {
+    /// Makes a field that cannot be stored an untracked channel, so that its method exists.
+    fn leave_unstored(&mut self) {
+        self.kinds = vec![KindWord { word: Ident::new(symbol::UNTRACKED, self.ty.span()), accumulate: false }];
+        self.reducers.clear();
+        self.deltas.clear();
+        self.flattens.clear();
+    }
+}
+
 /// The value of `#[reducer(…)]`.
 #[derive(Clone)]
 pub(super) enum Reducer {
@@ -97,9 +107,9 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> StateInput {
                 let is_stored = !field.kinds.iter().any(|kind| kind.word == symbol::UNTRACKED);
                 if is_stored && matches!(field.ty, Type::Reference(_)) {
                     errors.push(&field.ty, BORROWED);
-                } else {
-                    fields.push(field);
+                    field.leave_unstored();
                 }
+                fields.push(field);
             }
             _ => {}
         }
@@ -247,9 +257,11 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
         if path.is_ident("doc") {
             read.docs.push(attribute);
         } else if path.is_ident(symbol::REDUCER) {
-            for word in words(&attribute, "append", errors) {
-                read.reducers.push(reducer(&word, errors));
+            let words = words(&attribute, "append", errors);
+            if words.is_empty() {
+                read.reducers.push(Reducer::Unknown(path.span()));
             }
+            read.reducers.extend(words.iter().map(|word| reducer(word, errors)));
         } else if path.is_ident(symbol::CHANNEL) {
             for word in words(&attribute, symbol::EPHEMERAL, errors) {
                 channel(&word, &mut read, errors);
@@ -285,12 +297,36 @@ fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
     if input.peek(syn::Lit) {
         return Err(input.error("expected a word such as `append`, without quotes"));
     }
+    if input.peek(Token![|]) {
+        return Err(input.error(CUSTOM));
+    }
+    if input.peek(Ident) && input.peek2(Token![.]) {
+        let path = Punctuated::<Ident, Token![.]>::parse_separated_nonempty(input)?;
+        return Err(syn::Error::new_spanned(
+            &path,
+            unknown_reducer(&path.to_token_stream().to_string().replace(' ', "")),
+        ));
+    }
     input.parse()
+}
+
+const CUSTOM: &str = "a custom reducer is the path of a function: `with = merge`, where `fn merge(&mut T, T)`";
+
+fn unknown_reducer(path: &str) -> String {
+    let name = path.rsplit(['.', ':']).next().unwrap_or(path);
+    if let Some((_, ours)) = symbol::FOREIGN_REDUCERS.iter().find(|(foreign, _)| *foreign == name) {
+        return format!("unknown reducer `{path}`: {ours}");
+    }
+    let message = unknown("reducer", path, symbol::REDUCERS);
+    if hier_spec::nearest(path, symbol::REDUCERS.iter().copied()).is_some() || path.contains('.') {
+        return message;
+    }
+    format!("{message}: to call a function, write `with = {path}`")
 }
 
 fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     let Some(word) = word(meta) else {
-        errors.push(meta, unknown("reducer", &text(meta.path()), symbol::REDUCERS));
+        errors.push(meta, unknown_reducer(&text(meta.path())));
         return Reducer::Unknown(meta.path().span());
     };
     let name = word.unraw().to_string();
@@ -312,7 +348,7 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
         _ if symbol::CHANNEL_KINDS.contains(&&*name) => {
             format!("`{name}` is a kind of channel, not a reducer: write `#[channel({name})]`")
         }
-        _ => unknown("reducer", &name, symbol::REDUCERS),
+        _ => unknown_reducer(&name),
     };
     errors.push(meta, wrong);
     Reducer::Unknown(word.span())

@@ -14,6 +14,18 @@ pub(crate) const BY_ID: &str = "by_id";
 pub(crate) const REDUCERS: &[&str] =
     &["append", "extend", "sum", "product", "max", "min", "any", "all", BY_ID, UPSERT, "last", "messages", WITH];
 
+/// Functions of other languages and frameworks that merge two values, each with the replacement.
+pub(crate) const FOREIGN_REDUCERS: &[(&str, &str)] = &[
+    ("add", "write `append` for a list, or `sum` for a number"),
+    ("concat", "write `append`"),
+    ("push", "write `append`"),
+    ("union", "write `extend`"),
+    ("update", "write `extend`"),
+    ("or_", "write `extend` for a set or a map, or `any` for a `bool`"),
+    ("mul", "write `product`"),
+    ("replace", "a write replaces the value of a channel without a reducer: remove the attribute, or write `last`"),
+];
+
 // The words of `#[channel(…)]`.
 pub(crate) const EPHEMERAL: &str = "ephemeral";
 pub(crate) const UNTRACKED: &str = "untracked";
