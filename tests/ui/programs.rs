@@ -173,6 +173,7 @@ programs! {
     questions_undeclared: "questions/ok_undeclared.rs",
     questions_unknown_question: "questions/ok_unknown_question.rs",
     reserved_names_own_names: "reserved_names/ok_own_names.rs",
+    route_missing_arms: "route/ok_missing_arms.rs",
     route_every_arm: "route/ok_every_arm.rs",
     route_expression_expressions: "route_expression/ok_expressions.rs",
     route_same_arms_arms_differ: "route_same_arms/ok_arms_differ.rs",

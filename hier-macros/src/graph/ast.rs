@@ -279,6 +279,8 @@ pub(super) struct RouteArm {
     pub(super) pattern: Option<Pat>,
     pub(super) guard: Option<Expr>,
     pub(super) body: ArmBody,
+    /// The last token of the arm of a `match`.
+    pub(super) end: Span,
 }
 
 pub(super) enum ArmBody {

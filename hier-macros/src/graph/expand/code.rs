@@ -163,7 +163,9 @@ fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
         RouteKind::Match => {
             let arms = arms.map(|(arm, body)| {
                 let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
-                quote!(#pattern #guard => { #body })
+                // For a missing arm, the compiler suggests to write it after the last one.
+                let end = arm.end;
+                quote_spanned!(end=> #pattern #guard => { #body })
             });
             // Without this arm, the compiler would report an arm that could not be parsed as missing.
             let rest = decision.broken.then(|| quote!(#[allow(unreachable_patterns)] _ => {}));

@@ -1,5 +1,6 @@
 //! `START >> a >> [b, c]`, and routes.
 
+use proc_macro2::{Span, TokenTree};
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -126,8 +127,9 @@ fn by_match(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Res
             };
             input.parse::<Token![=>]>()?;
             let ends_with_brace = input.peek(syn::token::Brace) || decides(input).is_some();
+            let start = input.fork();
             let body = arm(input, &bound, errors)?;
-            Ok((RouteArm { pattern, guard, body }, !ends_with_brace))
+            Ok((RouteArm { pattern, guard, body, end: last_token(&start, input) }, !ends_with_brace))
         },
     );
     let broken = arms.broken;
@@ -135,11 +137,22 @@ fn by_match(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Res
     Ok(RouteDecl { span, shape: RouteKind::Match, function, arms, broken })
 }
 
+/// Returns the span of the last token, or of the delimiter that closes the last group.
+fn last_token(start: ParseStream<'_>, end: ParseStream<'_>) -> Span {
+    let (mut cursor, mut last) = (start.cursor(), start.span());
+    while cursor < end.cursor()
+        && let Some((token, rest)) = cursor.token_tree()
+    {
+        (cursor, last) = (rest, if let TokenTree::Group(group) = &token { group.span_close() } else { token.span() });
+    }
+    last
+}
+
 /// `if test { target } else { target }`, `else if`.
 fn by_if(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<RouteDecl> {
     let span = input.parse::<Token![if]>()?.span;
     let function = function(input, RouteKind::If, bound)?;
-    let bare = |body| RouteArm { pattern: None, guard: None, body };
+    let bare = |body| RouteArm { pattern: None, guard: None, body, end: span };
     let of_let = match &function {
         Selector::Expression(Expr::Let(condition)) => with(bound, &condition.pat),
         _ => bound.to_vec(),
@@ -184,7 +197,7 @@ fn by_for(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Resul
         span,
         shape: RouteKind::For,
         function,
-        arms: vec![RouteArm { pattern: Some(pattern), guard: None, body }],
+        arms: vec![RouteArm { pattern: Some(pattern), guard: None, body, end: span }],
         broken: false,
     })
 }
