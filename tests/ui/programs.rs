@@ -200,6 +200,8 @@ programs! {
     state_words_other_frameworks: "state_words/ok_other_frameworks.rs",
     state_words_words: "state_words/ok_words.rs",
     subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
+    syntax_lost_nodes: "syntax/ok_lost_nodes.rs",
+    syntax_other_frameworks: "syntax/ok_other_frameworks.rs",
     syntax_both_spellings: "syntax/ok_both_spellings.rs",
     tool_nodes_search: "tool_nodes/ok_search.rs",
     tool_nodes_tool_nodes: "tool_nodes/ok_tool_nodes.rs",

@@ -38,7 +38,8 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
 
 /// Agents and nodes with tools need a crate that has agents.
 fn needs_agents(model: &model::GraphModel, errors: &mut Errors) {
-    const FIX: &str = "but this crate depends only on `hier-core`: add `hier-graph` or `hier-agents` to its dependencies";
+    const FIX: &str =
+        "but this crate depends only on `hier-core`: add `hier-graph` or `hier-agents` to its dependencies";
     if model.agents {
         return;
     }

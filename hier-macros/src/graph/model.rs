@@ -227,11 +227,13 @@ impl GraphModel {
     fn unknown(&self, names: &NameScope<'_>, errors: &mut Errors) {
         for (name, count) in &names.unknown {
             let text = name.unraw().to_string();
-            let end = [symbol::START, symbol::END].into_iter().find(|end| end.eq_ignore_ascii_case(&text));
-            let message = end.map_or_else(
-                || self.spec.unknown_node(&text),
-                |end| format!("there is no node `{text}`: write `{end}` in capitals"),
-            );
+            let bare = text.trim_matches('_'); // other frameworks write `__start__`
+            let end = [symbol::START, symbol::END].into_iter().find(|end| end.eq_ignore_ascii_case(bare));
+            let message = match end {
+                Some(end) if *bare == text => format!("there is no node `{text}`: write `{end}` in capitals"),
+                Some(end) => format!("there is no node `{text}`: write `{end}`"),
+                None => self.spec.unknown_node(&text),
+            };
             match count {
                 1 => errors.push(name, message),
                 2 => errors.push(name, format!("{message} (it is named in one more place)")),

@@ -16,6 +16,17 @@ pub(crate) const REACT_GRAPH: &str = "ReactGraph";
 pub(crate) const TODO_GRAPH: &str = "TodoGraph";
 pub(crate) const KINDS: &[&str] = &[GRAPH, SIMPLE_GRAPH, AGENT, REACT_GRAPH, TODO_GRAPH];
 
+/// Graphs of other frameworks, each with its kind.
+pub(crate) const FOREIGN_KINDS: &[(&str, &str)] = &[
+    ("StateGraph", GRAPH),
+    ("MessageGraph", GRAPH),
+    ("create_agent", AGENT),
+    ("create_react_agent", AGENT),
+    ("create_supervisor", AGENT),
+    ("ReactAgent", AGENT),
+    ("Supervisor", AGENT),
+];
+
 // Fields.
 pub(crate) const NODES: &str = "nodes";
 pub(crate) const EDGES: &str = "edges";
@@ -148,6 +159,9 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("hooks", "write `layers: […]`"),
     ("fallbacks", "write `layers: [Fallback(|context| &context.cheap)]`"),
     ("retries", "write `layers: [Retry { attempts: 3 }]`"),
+    ("entry_point", "write the edge `START >> node`"),
+    ("finish_point", "write the edge `node >> END`"),
+    ("conditional_edges", "write a route in `edges`, such as `node >> match route { … }`"),
     ("checkpointer", "set it on the compiled graph, `compile().checkpointer(…)`"),
     ("store", "set it on the compiled graph, `compile().store(…)`"),
 ];
@@ -203,6 +217,16 @@ pub(crate) const CHECKPOINTS_VALUES: &[(&str, &str)] =
 pub(crate) const PER_THREAD: &str = "PerThread";
 pub(crate) const NODE_OPTIONS: &[&str] =
     &[RETRY, TIMEOUT, IDLE_TIMEOUT, CACHE, DEFER, ON_ERROR, WRITES, GOTO, CHECKPOINTS, TOOL_ERRORS];
+
+/// Options of nodes in other frameworks, each with its replacement.
+pub(crate) const FOREIGN_NODE_OPTIONS: &[(&str, &str)] = &[
+    ("retry_policy", RETRY),
+    ("max_attempts", RETRY),
+    ("cache_policy", CACHE),
+    ("error_handler", ON_ERROR),
+    ("destinations", GOTO),
+    ("ends", GOTO),
+];
 
 // A retry policy.
 pub(crate) const RETRY_POLICY: &str = "Retry";

@@ -180,7 +180,10 @@ fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
         RouteKind::For => {
             let arms = arms.map(|(arm, body)| {
                 let pattern = &arm.pattern;
-                quote_spanned!(decision.span=> for #pattern in #chosen { #body })
+                // The parser has reported a node without an item, so the unused pattern is not another mistake.
+                let has_items = matches!(&arm.body, ArmBody::Go(goals) if goals.iter().all(|goal| goal.item.is_some()));
+                let lint = (!has_items).then(|| quote!(#[allow(unused_variables)]));
+                quote_spanned!(decision.span=> #lint for #pattern in #chosen { #body })
             });
             arms.collect()
         }

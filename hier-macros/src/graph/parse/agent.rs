@@ -103,6 +103,9 @@ fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
 }
 
 fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentModelOptions> {
+    if input.peek(syn::token::Brace) {
+        return Err(input.error("`options` takes a value of a type: write `ModelOptions { … }`"));
+    }
     match setters(input, (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS), errors)? {
         Some((here, fields)) => Ok(AgentModelOptions::Fields(here, fields)),
         None => super::value(input, errors).map(AgentModelOptions::Given),

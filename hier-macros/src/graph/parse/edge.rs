@@ -1,6 +1,6 @@
 //! `START >> a >> [b, c]`, and routes.
 
-use proc_macro2::{Span, TokenTree};
+use proc_macro2::{Group, Span, TokenTree};
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -57,11 +57,21 @@ fn plain_name(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     }
     let name = name(input, "expected a node, `[…]`, `match`, `if` or `for`", Words::node, errors)?;
     if input.peek(syn::token::Paren) {
-        let message =
-            format!("a plain edge sends no item: write `{name}`, or `a >> for item in items {{ {name}(item) }}`");
+        let message = if has_several(input) {
+            format!("`{name}(…)` is not an edge: write `a >> b`, or a route such as `a >> match route {{ … }}`")
+        } else {
+            format!("a plain edge sends no item: write `{name}`, or `a >> for item in items {{ {name}(item) }}`")
+        };
         return Err(input.error(message));
     }
     Ok(name)
+}
+
+/// Returns true if the next token is a group with a comma, such as the arguments of `add_edge(a, b)`.
+fn has_several(input: ParseStream<'_>) -> bool {
+    input.fork().parse::<Group>().is_ok_and(|group| {
+        group.stream().into_iter().any(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ','))
+    })
 }
 
 fn decides(input: ParseStream<'_>) -> Option<RouteKind> {
@@ -159,6 +169,9 @@ fn by_if(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result
     };
     let mut arms = vec![bare(block(input, &of_let, errors)?)];
     let mut broken = false;
+    if next_word(input).is_some_and(|word| word == "elif") {
+        return Err(input.error("another condition is written `else if`"));
+    }
     if input.parse::<Option<Token![else]>>()?.is_some() {
         arms.push(bare(match decides(input) {
             Some(RouteKind::If) => ArmBody::Decide(Box::new(by_if(input, bound, errors)?)),
@@ -222,6 +235,9 @@ fn function(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident]) -> Result
             Expr::Path(path) if path.path.get_ident().is_some_and(|name| bound.contains(name)) => {
                 return Ok(Selector::Expression(Expr::Path(path)));
             }
+            Expr::Path(path) if path.path.is_ident("not") && !input.peek(syn::token::Brace) => {
+                return Err(syn::Error::new_spanned(path, "a condition is negated with `!`: write `!state.done`"));
+            }
             Expr::Path(path) if path.qself.is_none() => return Ok(Selector::Path(path.path)),
             Expr::Closure(closure) => return Ok(Selector::Closure(closure)),
             expression if is_known(&expression) => return Ok(Selector::Expression(expression)),
@@ -255,7 +271,11 @@ fn function(input: ParseStream<'_>, shape: RouteKind, bound: &[Ident]) -> Result
 /// `{ target }`
 fn block(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<ArmBody> {
     if !input.peek(syn::token::Brace) {
-        return Err(input.error("expected a target in braces, `{ node }`"));
+        return Err(input.error(match next_word(input) {
+            Some(word) if word == "and" => "conditions are joined with `&&`: write `a && b`",
+            Some(word) if word == "or" => "conditions are joined with `||`: write `a || b`",
+            _ => "expected a target in braces, `{ node }`",
+        }));
     }
     let content;
     let brace = braced!(content in input);
@@ -267,6 +287,10 @@ fn block(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result
         return Err(content.error("expected `}`: write several targets as a list, `[a, b]`"));
     }
     Ok(body)
+}
+
+fn next_word(input: ParseStream<'_>) -> Option<Ident> {
+    input.fork().parse().ok()
 }
 
 /// A target, a list of targets, or another route.
@@ -295,6 +319,9 @@ fn arm(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Result<A
 }
 
 fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteTarget> {
+    if input.peek(syn::LitStr) {
+        return Err(input.error("a target is named without quotes: write `node` or `END`"));
+    }
     let expected = "expected a target: a node, END, a list of them, or another `match`, `if` or `for`";
     let name = name(input, expected, Words::node, errors)?;
     if !input.peek(syn::token::Paren) {
@@ -302,7 +329,10 @@ fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteTarget> {
     }
     let content;
     let parentheses = parenthesized!(content in input);
-    let wrong = || format!("a node receives one item: write `{name}(item)`, or a tuple `{name}((a, b))`");
+    let wrong = || match &*name.to_string() {
+        "Send" => "an item is sent with the name of its node: write `node(item)`".to_owned(),
+        _ => format!("a node receives one item: write `{name}(item)`, or a tuple `{name}((a, b))`"),
+    };
     if content.is_empty() {
         return Err(syn::Error::new(parentheses.span.join(), wrong()));
     }

@@ -37,7 +37,14 @@ pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> 
         GraphFields { shapeless: true, ..GraphFields::default() }
     });
     if !input.is_empty() {
-        errors.combine(input.error("a `graph!` declares one graph: declare the next one in another `graph!`"));
+        let is_last = input.fork().parse::<Token![;]>().is_ok()
+            && input.cursor().token_tree().is_some_and(|(_, rest)| rest.eof());
+        let message = if is_last {
+            "a `graph!` ends at its `}`: remove the semicolon"
+        } else {
+            "a `graph!` declares one graph: declare the next one in another `graph!`"
+        };
+        errors.combine(input.error(message));
     }
     Ok(Ast { head, body })
 }
@@ -65,7 +72,11 @@ fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()>
     if input.peek(Lifetime) {
         return Err(input.error(format!("a graph has no lifetimes: write `{name}<State>`")));
     }
-    head.state = Some(ty(input, name)?);
+    let (state, by_reference) = match ty(input, name)? {
+        Type::Reference(reference) => (*reference.elem, Some(reference.and_token)),
+        state => (state, None),
+    };
+    head.state = Some(state);
     if input.parse::<Option<Token![,]>>()?.is_some() && !input.peek(Token![>]) {
         head.context = Some(ty(input, name)?);
         let _ = input.parse::<Option<Token![,]>>();
@@ -73,7 +84,11 @@ fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()>
     if !input.peek(Token![>]) {
         return Err(input.error(format!("a graph takes a state and a context: `{name}<State, Context>`")));
     }
-    input.parse::<Token![>]>().map(drop)
+    input.parse::<Token![>]>()?;
+    match by_reference {
+        Some(sign) => Err(syn::Error::new_spanned(sign, "a graph takes the type of its state: remove the `&`")),
+        None => Ok(()),
+    }
 }
 
 /// Parses a type from a fork: syn reports an unfinished group of the input itself as an error of the whole call.
@@ -95,12 +110,16 @@ fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<GraphFields> {
     let kind: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     errors.words.one_of("kinds", &kind);
     let name = kind.to_string();
-    let known = hier_spec::nearest(&name, symbol::KINDS.iter().copied());
-    if !symbol::KINDS.contains(&&*name) {
+    let foreign = symbol::FOREIGN_KINDS.iter().find(|(foreign, _)| *foreign == name).map(|(_, ours)| *ours);
+    let known = foreign.or_else(|| hier_spec::nearest(&name, symbol::KINDS.iter().copied()));
+    if let Some(ours) = foreign {
+        errors.push(&kind, format!("unknown kind of graph `{name}`; did you mean `{ours}`?"));
+    } else if !symbol::KINDS.contains(&&*name) {
         errors.push(&kind, unknown("kind of graph", &name, symbol::KINDS));
     }
     if !input.peek(syn::token::Brace) {
-        return Err(syn::Error::new_spanned(&kind, format!("`{kind}` needs its fields: `{kind} {{ … }}`")));
+        let ours = known.unwrap_or(&name);
+        return Err(syn::Error::new_spanned(&kind, format!("`{ours}` needs its fields: `{ours} {{ … }}`")));
     }
     let content;
     braced!(content in input);

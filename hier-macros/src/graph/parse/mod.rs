@@ -47,6 +47,7 @@ fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> Grap
     let fields = list(input, errors, always, |input, errors| {
         let word: Ident = input.call(Ident::parse_any)?;
         errors.words.field(braces, &word);
+        shapeless |= given.contains(&word) && SHAPE.contains(&&*word.to_string());
         doubled("field", &word, &mut given, errors);
         if !known.contains(&&*word.to_string()) {
             skip_value(input);
@@ -71,7 +72,12 @@ const SHAPE: &[&str] = &[symbol::NODES, symbol::EDGES, symbol::COMPUTE];
 fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &mut Errors) -> Result<()> {
     match &*word.to_string() {
         symbol::NODES => body.nodes = bracket(input, "a list of nodes", errors, node::node)?,
-        symbol::EDGES => body.edges = bracket(input, "a list of edges", errors, edge::chain)?,
+        symbol::EDGES => {
+            let before = errors.len();
+            body.edges = bracket(input, "a list of edges", errors, edge::chain)?;
+            // A list or a route inside an edge may have lost a node.
+            body.edges.broken |= errors.len() > before;
+        }
         symbol::COMPUTE => body.compute = Some(node::node(input, errors)?),
         symbol::INPUT => (body.trust.untrusted, body.input) = trust::input(input, errors)?,
         symbol::ALLOW => {
@@ -189,10 +195,24 @@ fn skip<T>(input: ParseStream<'_>, failed: ParseStream<'_>, items: &mut ParsedLi
     items.broken = true;
     while !input.is_empty() && (input.cursor() < failed.cursor() || !input.peek(Token![,])) {
         match input.parse() {
-            Ok(TokenTree::Ident(word)) => items.lost.push(word),
-            Ok(_) => {}
+            Ok(token) => lost_words(token, &mut items.lost),
             Err(_) => return,
         }
+    }
+}
+
+/// Collects identifiers, also in groups and in string literals: `("fetch", fetch)` is the declaration of a node in other
+/// frameworks.
+fn lost_words(token: TokenTree, lost: &mut Vec<Ident>) {
+    match token {
+        TokenTree::Ident(word) => lost.push(word),
+        TokenTree::Group(group) => group.stream().into_iter().for_each(|token| lost_words(token, lost)),
+        TokenTree::Literal(literal) => {
+            lost.extend(
+                syn::parse_str::<LitStr>(&literal.to_string()).ok().and_then(|text| text.parse::<Ident>().ok()),
+            );
+        }
+        TokenTree::Punct(_) => {}
     }
 }
 

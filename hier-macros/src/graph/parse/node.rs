@@ -76,6 +76,11 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
     if input.peek(Token![|]) || input.peek(Token![async]) || input.peek(Token![move]) {
         return Err(input.error("a node is the path of an `async fn` or of a graph: move this code into a function"));
     }
+    if input.peek(syn::token::Paren) {
+        return Err(
+            input.error("a node is the path of a function, without parentheses: to rename it, write `name = path`")
+        );
+    }
     let path: Path = input
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "expected a node: the path of an `async fn` or of a graph"))?;
@@ -147,7 +152,14 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut NodeOptions, error
         }
         _ => {
             skip_value(input);
-            errors.push(word, no_such("a node", "option", word, symbol::NODE_OPTIONS));
+            let foreign = symbol::FOREIGN_NODE_OPTIONS.iter().find(|(foreign, _)| word == foreign);
+            errors.push(
+                word,
+                foreign.map_or_else(
+                    || no_such("a node", "option", word, symbol::NODE_OPTIONS),
+                    |(_, ours)| format!("a node has no option `{word}`; did you mean `{ours}`?"),
+                ),
+            );
         }
     }
     Ok(())

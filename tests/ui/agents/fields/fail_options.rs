@@ -22,6 +22,12 @@ graph! {
     }
 }
 
+graph! {
+    Second<Claim> = Agent {
+        options: { temperature: 0.2 },
+    }
+}
+
 fn main() {
-    let _ = Judge::compile();
+    let _ = (Judge::compile(), Second::compile());
 }
