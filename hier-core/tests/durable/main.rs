@@ -28,6 +28,7 @@ mod modes;
 mod nested;
 mod numbered;
 mod panicking;
+mod panicking_drops;
 mod pending;
 mod positions;
 mod properties;

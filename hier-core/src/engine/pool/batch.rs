@@ -293,6 +293,11 @@ pub(crate) fn in_order<T>(results: Vec<(usize, T)>) -> Vec<(usize, T)> {
     order.into_iter().filter_map(|(_, index)| results[index].take()).collect()
 }
 
+/// Drops a value of a cancelled batch. If the drop panics, the caller goes on.
+fn drop_safely<T>(value: T) {
+    let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
 /// Cancels the batch: drops the tasks that have not begun, and aborts the others.
 struct CancelOnDrop<'a, W: BatchWork>(&'a TaskBatch<W>);
 
@@ -305,8 +310,10 @@ impl<W: BatchWork> Drop for CancelOnDrop<'_, W> {
         let aborts = std::mem::take(&mut state.aborts);
         let (work, done) = (state.work.take(), std::mem::take(&mut state.done));
         drop(state);
-        drop((waiting, work, done));
         aborts.iter().for_each(AbortHandle::abort);
+        waiting.into_iter().for_each(drop_safely);
+        done.into_iter().for_each(drop_safely);
+        drop_safely(work);
     }
 }
 

@@ -107,15 +107,18 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
             runner.drive().await
         };
         let mut ended = {
-            let work = pin!(work.instrument(span));
-            let work = type_future(&graph, work);
-            let work = async {
+            let mut work = Box::pin(work.instrument(span));
+            let driven = type_future(&graph, work.as_mut());
+            let driven = async {
                 match &mut lease {
-                    Some(lease) => lease.until_lost(&name, work).await,
-                    None => work.await,
+                    Some(lease) => lease.until_lost(&name, driven).await,
+                    None => driven.await,
                 }
             };
-            unless_cancelled(cancel.as_ref(), &name, work).await
+            let ended = unless_cancelled(cancel.as_ref(), &name, driven).await;
+            // Dropped here, because a panic of a node that is dropped must not skip the end of the run.
+            let _ = panics::catch(|| drop(work));
+            ended
         };
         background.stop_within(&[], false);
         // Waits until the runtime has dropped all tasks that were cancelled, by the token or by a timeout.
