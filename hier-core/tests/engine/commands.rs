@@ -1,6 +1,7 @@
 //! Commands: targets in addition to the edges of a node, and refused ones.
 
 use hier_core::NodeErrorKind;
+use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
 
@@ -103,6 +104,19 @@ mod refused {
     }
 
     graph! { Quits<Trace> = Graph { nodes: [quits, b = node], edges: [START >> quits >> b >> END] } }
+
+    /// A graph with a checkpointer and a graph without one treat these commands in the same way.
+    #[tokio::test]
+    async fn command_without_update_is_not_the_first_input() {
+        for graph in [Quits::compile(), Quits::compile().checkpointer(MemorySaver::new())] {
+            for command in [Command::new(), Command::to("b")] {
+                let error = graph.invoke(command).thread("t").await.expect_err("the graph has no input");
+                assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
+            }
+            let out = graph.invoke(Command::update(says("in"))).thread("t").await.expect_err("`quits` goes to END");
+            assert!(matches!(out, RunError::Node { .. }), "{out}");
+        }
+    }
 
     #[tokio::test]
     async fn undeclared_goto_is_an_error_with_the_fix() {

@@ -179,14 +179,14 @@ async fn begin_without_thread<S: Values, C: GraphContext>(
     match input {
         Input::New(input) | Input::Whole(input) => runner.begin(input).await,
         Input::Enter => runner.begin(Writes::new()).await,
-        Input::Continue => Err(RunError::EmptyInput { graph: runner.graph_name() }),
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue a run with an answer" })
         }
-        Input::Command(command) => {
+        Input::Command(command) if !command.writes.is_empty() => {
             check::check_targets(&runner.task.graph, &command)?;
             runner.begin(command.writes).await
         }
+        Input::Continue | Input::Command(_) => Err(RunError::EmptyInput { graph: runner.graph_name() }),
     }
 }
 
