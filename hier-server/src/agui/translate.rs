@@ -109,10 +109,16 @@ impl AguiTranslator {
         self.push("RUN_STARTED", event);
     }
 
-    /// Reports missing events, and ends everything whose end may be among them. The start of the run may be missing, too,
-    /// and clients accept no other event before it.
+    /// Reports missing events, and ends the steps, whose ends may be among them. Open messages and calls end once they
+    /// are known as a whole, so that the client receives no call twice. The start of the run may be missing, too, and
+    /// clients accept no other event before it.
     fn lagged(&mut self, missed: u64) {
-        self.begin();
+        if self.has_begun {
+            self.messages.note_gap();
+            self.end_steps();
+        } else {
+            self.begin();
+        }
         self.push("CUSTOM", json!({ "name": "lagged", "value": { "missed": missed } }));
     }
 
@@ -184,20 +190,19 @@ impl AguiTranslator {
         }
     }
 
-    /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far.
+    /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far. A gap may
+    /// have replaced the others.
     fn end_call(&mut self, call: &str, sent: &str, args: &str) {
-        if sent.is_empty() {
-            self.arguments(call, args);
-        }
+        self.arguments(call, args.strip_prefix(sent).unwrap_or_default());
         self.push("TOOL_CALL_END", json!({ "toolCallId": call }));
     }
 
     /// Sends the parts of a message that its pieces did not contain, and ends the message.
     fn whole(&mut self, sent: &PartialMessage, message: &Value) {
         let id = &*sent.id;
-        let text = sent.missing_text(message);
-        let has_text = text.is_some() || !sent.text().is_empty();
-        self.text(id, &text.unwrap_or_default(), true);
+        let (text, begins) = (message::text(message), sent.text().is_empty());
+        let has_text = !begins || !text.is_empty();
+        self.text(id, text.strip_prefix(sent.text()).unwrap_or_default(), begins);
         self.end_reasoning(id);
         for call in calls(message) {
             let of = field(call, "id");
@@ -226,6 +231,11 @@ impl AguiTranslator {
             let whole = Value::Object(written.clone());
             match written.get("type").and_then(Value::as_str) {
                 Some("ai") if self.messages.note(id) => self.whole(&PartialMessage::new(id), &whole),
+                Some("ai") => {
+                    if let Some(sent) = self.messages.take_with_gap(id) {
+                        self.whole(&sent, &whole);
+                    }
+                }
                 Some("tool") if self.has_sent(&whole) => {}
                 Some("tool") => {
                     let event = json!({
@@ -292,6 +302,10 @@ impl AguiTranslator {
         for message in open.iter().filter(|message| !message.text().is_empty()) {
             self.push("TEXT_MESSAGE_END", json!({ "messageId": message.id }));
         }
+        self.end_steps();
+    }
+
+    fn end_steps(&mut self) {
         let mut steps: Vec<String> = std::mem::take(&mut self.steps).into_values().collect();
         steps.sort_unstable();
         for step in steps {

@@ -25,6 +25,8 @@ pub(crate) struct PartialMessage {
     pub(crate) id: String,
     /// The blocks in the order in which they began. Text and reasoning are one block each, and each call is a block.
     pub(crate) blocks: Vec<Block>,
+    /// True if pieces of the message may be missing. Later pieces do not continue the blocks.
+    has_gap: bool,
 }
 
 /// A part of a message that grows by pieces.
@@ -77,6 +79,9 @@ impl MessageAssembler {
             return Some(MessageDelta { is_first, sent, change: MessageChange::Done(message) });
         }
         let sent = &mut self.open[place];
+        if sent.has_gap {
+            return None;
+        }
         let growth = sent.grow(&piece.chunk)?;
         Some(MessageDelta { is_first, sent: Cow::Borrowed(sent), change: MessageChange::Grown(growth) })
     }
@@ -84,6 +89,17 @@ impl MessageAssembler {
     /// Records a message. Returns false if the message was recorded before.
     pub(crate) fn note(&mut self, id: &str) -> bool {
         !self.known.contains(id) && self.known.insert(id.to_owned())
+    }
+
+    /// Records a gap in the log. The incomplete messages then grow no further until they are known as a whole.
+    pub(crate) fn note_gap(&mut self) {
+        self.open.iter_mut().for_each(|open| open.has_gap = true);
+    }
+
+    /// Removes and returns the message with this id, if pieces of it may be missing.
+    pub(crate) fn take_with_gap(&mut self, id: &str) -> Option<PartialMessage> {
+        let place = self.open.iter().position(|open| open.id == id && open.has_gap)?;
+        Some(self.open.remove(place))
     }
 
     /// Removes and returns the incomplete messages.
@@ -94,7 +110,7 @@ impl MessageAssembler {
 
 impl PartialMessage {
     pub(crate) fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), blocks: Vec::new() }
+        Self { id: id.to_owned(), blocks: Vec::new(), has_gap: false }
     }
 
     /// Adds a piece. Returns `None` if the piece is the whole message, or belongs to a call that has not begun.

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_core::checkpoint::Checkpointer;
+use hier_core::message::{ChatChunk, ChatResponse, ToolCall};
 use hier_core::runs::{
-    EventPage, EventQuery, LogEvent, MemoryRuns, NewEvent, NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus,
-    RunStore, RunsError,
+    EventPage, EventQuery, LogEvent, LoggedMessage, LoggedUpdate, MemoryRuns, NewEvent, NewRun, Request, RunClaim,
+    RunCommit, RunEnd, RunStatus, RunStore, RunsError,
 };
 use hier_core::store::MemoryStore;
 use hier_server::{Server, async_trait};
-use hier_testkit::{Layered, RunsLayer, SaverLayer};
+use hier_testkit::{Layered, RunsLayer, SaverLayer, ScriptedModel};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
-use crate::agui::{events_of, input};
+use crate::agui::{events_of, input, of};
 use crate::support::{Desk, SentEvent, names, open, parse, said};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -195,6 +197,59 @@ async fn agui_reports_a_gap_after_the_start_of_the_run() {
     assert_eq!((&start["type"], &end["type"]), (&json!("RUN_STARTED"), &json!("RUN_FINISHED")));
     assert_eq!((&gap["type"], &gap["name"]), (&json!("CUSTOM"), &json!("lagged")));
     assert!(gap["value"]["missed"].as_u64().is_some_and(|missed| missed > 0), "{gap}");
+    desk.stop().await;
+}
+
+graph! { Chat<BaseState> = Agent {} }
+
+fn piece(chunk: ChatChunk) -> LogEvent {
+    let (id, node, agent) = ("m".to_owned(), "model".to_owned(), "chat".to_owned());
+    LogEvent::Message(Box::new(LoggedMessage { id, node, task: Uuid::nil(), step: 1, path: Vec::new(), agent, chunk }))
+}
+
+/// The gap is inside of a message. The rest of the message comes either with its last piece, or with its update.
+#[tokio::test]
+async fn agui_sends_a_message_with_a_gap_once() {
+    let store = MemoryRuns::new();
+    let context = BaseContext::new(ScriptedModel::new([]));
+    let server = Server::new().graph("chat", Chat::compile(), context);
+    let server = server.storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()));
+    let desk = open(server.without_worker()).await;
+    let call = ToolCall { name: "look".to_owned(), args: json!({ "order": 7 }), id: "c".to_owned() };
+    let whole = Message::calls("Hello world", [call]).with_id("m");
+    let update = LoggedUpdate { node: "model".to_owned(), writes: json!({ "messages": [&whole] }), cached: false };
+    for rest in [piece(ChatChunk::Done(ChatResponse::new(whole))), LogEvent::Updates(update)] {
+        let events = [
+            piece(ChatChunk::Text("Hello".to_owned())),
+            piece(ChatChunk::call_started("c", "look")),
+            piece(ChatChunk::call_arguments("c", "{\"order\":")),
+            LogEvent::Lagged { missed: 1 },
+            piece(ChatChunk::call_arguments("c", "}")),
+            rest,
+        ];
+        let commit = async {
+            let claimed = loop {
+                let claim = RunClaim::new("worker", Duration::from_mins(1), ["chat"]);
+                match store.driver().claim_run(claim).await.expect("the store") {
+                    Some(claimed) => break claimed,
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            let run = claimed.run.id;
+            let events = events.into_iter().map(|event| NewEvent::new(run, event)).collect();
+            let end = RunCommit::events(events).end(RunEnd::new(run, RunStatus::Success));
+            store.driver().commit_run(&claimed.lease, end).await.expect("stored");
+        };
+        let run = Uuid::new_v4().to_string();
+        let (received, ()) = tokio::join!(events_of(&desk, "chat", input("t", &run, json!({}))), commit);
+        let deltas =
+            |kind: &str| of(&received, kind).iter().filter_map(|event| event["delta"].as_str()).collect::<String>();
+        assert_eq!(deltas("TEXT_MESSAGE_CONTENT"), "Hello world");
+        assert_eq!(deltas("TOOL_CALL_ARGS"), "{\"order\":7}");
+        for kind in ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "TOOL_CALL_START", "TOOL_CALL_END"] {
+            assert_eq!(of(&received, kind).len(), 1, "{kind}: {received:?}");
+        }
+    }
     desk.stop().await;
 }
 
