@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -36,7 +36,12 @@ impl AddAssign for Answers {
 /// layers adds each answer. A layer that needs the count of its inner layers passes its own counter to them. It then
 /// adds this counter to the counter that it received, even if the call has failed.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerCounter(Mutex<CountedAnswers>);
+pub(crate) struct AnswerCounter {
+    counted: Mutex<CountedAnswers>,
+    /// The answers of failed calls that a layer has not stored yet, by the key of the layer. An outer layer may repeat
+    /// the call, and the inner layer then stores these answers with the reply.
+    unstored: Arc<Mutex<BTreeMap<String, CountedAnswers>>>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct CountedAnswers {
@@ -46,25 +51,47 @@ struct CountedAnswers {
     recorded: BTreeMap<Uuid, Answers>,
 }
 
+impl CountedAnswers {
+    fn add_all(&mut self, Self { once, recorded }: Self) {
+        self.once += once;
+        self.recorded.extend(recorded);
+    }
+}
+
 impl AnswerCounter {
+    /// Creates a counter for the inner layers of a call that this counter counts.
+    pub(super) fn inner(&self) -> Self {
+        Self { counted: Mutex::default(), unstored: self.unstored.clone() }
+    }
+
     pub(crate) fn add(&self, more: Answers) {
-        lock(&self.0).once += more;
+        lock(&self.counted).once += more;
     }
 
     /// Adds the answers of a recorded step, unless they are counted already.
     pub(super) fn add_recorded(&self, record: Uuid, answers: Answers) {
-        lock(&self.0).recorded.insert(record, answers);
+        lock(&self.counted).recorded.insert(record, answers);
     }
 
     pub(super) fn add_all(&self, inner: &Self) {
-        let CountedAnswers { once, recorded } = lock(&inner.0).clone();
-        let mut counted = lock(&self.0);
-        counted.once += once;
-        counted.recorded.extend(recorded);
+        let more = lock(&inner.counted).clone();
+        lock(&self.counted).add_all(more);
+    }
+
+    /// Keeps the answers of a failed call of this layer until a repeated call succeeds.
+    pub(super) fn keep_unstored(&self, layer: &str) {
+        let counted = lock(&self.counted).clone();
+        lock(&self.unstored).entry(layer.to_owned()).or_default().add_all(counted);
+    }
+
+    /// Adds the answers of earlier calls of this layer that have failed.
+    pub(super) fn add_unstored(&self, layer: &str) {
+        let earlier = lock(&self.unstored).remove(layer).unwrap_or_default();
+        lock(&self.counted).add_all(earlier);
     }
 
     pub(super) fn get(&self) -> Answers {
-        let counted = lock(&self.0);
+        let counted = lock(&self.counted);
         let mut total = counted.once;
         counted.recorded.values().for_each(|answers| total += *answers);
         total

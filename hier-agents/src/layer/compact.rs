@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::answers::{AnswerCounter, Answers};
+use super::answers::Answers;
 use super::chunks::ChunkFilter;
 use super::model_call::{ModelCall, ModelOutcome, ModelReply};
 use super::writes::LayerWrites;
@@ -256,7 +256,7 @@ where
         let instructions = Message::system(prompts::summary_instructions(tokens * 3 / 4));
         let request = ChatRequest::new([instructions, Message::user(asked)]);
         let Self { next, call, .. } = &*self;
-        let answers = AnswerCounter::default();
+        let answers = self.call.answers.inner();
         let call = ModelCall { request, model, output: None, answers: &answers, ..call.clone() };
         let made = next.call(call.filter_chunks(|| DropChunks)).await;
         let answers = answers.get();

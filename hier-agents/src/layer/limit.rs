@@ -28,7 +28,7 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   runs.
 /// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
 ///   calls, and calls of built-in tools and of subagents do not count. Failed requests do not count either, so a
-///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once.
+///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once. Summaries for a failed request count.
 /// * **Parallel tool calls.** The layer decides about the calls of one reply before their results are known. It adds all
 ///   calls that precede a call in the reply, except subagent calls, and can therefore reject a call too early.
 /// * **Precision.** The usage of a request is known only after the reply. The last request can therefore exceed
@@ -186,12 +186,14 @@ where
             Ok(reserved) => reserved,
             Err(most) => return Ok(ModelReply::end(AgentLimit::ModelCalls(most))),
         };
-        let (outer, inner) = (call.answers, AnswerCounter::default());
+        let (outer, inner) = (call.answers, call.answers.inner());
         let needs_cost = call.needs_cost || self.cost.is_some();
         let made = next.call(ModelCall { needs_cost, answers: &inner, ..call }).await;
         outer.add_all(&inner);
-        let mut reply = made?;
-        let answers = answered(&reply, inner.get());
+        let mut reply = made.inspect_err(|_| inner.keep_unstored(site.key))?;
+        count_layers_answer(&reply, &inner);
+        inner.add_unstored(site.key);
+        let answers = inner.get();
         if let Some(reserved) = reserved {
             reserved.settle(answers.count);
         }
@@ -233,13 +235,12 @@ where
     }
 }
 
-/// Returns the answers that a reply has cost. An answer that a layer gave in place of the model counts, too.
-fn answered<S: Values>(reply: &ModelReply<S>, counted: Answers) -> Answers {
-    match &reply.outcome {
-        ModelOutcome::Answer(response) if counted.count == 0 => {
-            Answers::one(response.message.usage().unwrap_or_default())
-        }
-        _ => counted,
+/// Counts an answer that a layer gave in place of the model.
+fn count_layers_answer<S: Values>(reply: &ModelReply<S>, counted: &AnswerCounter) {
+    if let ModelOutcome::Answer(response) = &reply.outcome
+        && counted.get().count == 0
+    {
+        counted.add(Answers::one(response.message.usage().unwrap_or_default()));
     }
 }
 

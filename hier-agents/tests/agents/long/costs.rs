@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use hier_agents::layer::{Inherited, Limit};
+use hier_agents::layer::{Fallback, Inherited, Limit};
 use hier_agents::{Budget, ModelPrice, Prices, UnknownPrice};
+use hier_core::graph::Retry;
 
 use super::*;
 
@@ -113,6 +114,41 @@ async fn limit_counts_empty_summaries() {
         let text = Message::user("tell me more ".repeat(20));
         let out = chat.invoke(text).thread("t").context(context.clone()).await.unwrap();
         assert_eq!(counted(out.state()), spent(&context));
+    }
+}
+
+/// A layer that precedes the limit repeats the whole call, together with its summaries.
+#[tokio::test(start_paused = true)]
+async fn limit_counts_the_summaries_of_failed_calls() {
+    for repeats in [
+        |chat: AgentBuilder<BaseState, Desk>| chat.layer(Retry::attempts(2)),
+        |chat: AgentBuilder<BaseState, Desk>| chat.layer(Fallback::<Desk>::new(|desk| &desk.cheap)),
+    ] {
+        let (summaries, has_failed) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+        let made = summaries.clone();
+        let model = ScriptedModel::try_reacting(move |request| {
+            if is_summary(request) {
+                made.fetch_add(1, Ordering::Relaxed);
+            } else if made.load(Ordering::Relaxed) > 0 && !has_failed.swap(true, Ordering::Relaxed) {
+                let reason = "gone".to_owned();
+                return Err(ModelError::Unavailable { model: "fake".to_owned(), reason, source: None });
+            }
+            let text = if is_summary(request) { " " } else { "Yes." };
+            Ok(Message::assistant(text).with_usage(Usage::new(tokens(request), 7)))
+        });
+        let chat = repeats(AgentBuilder::new("chat")).layer(limit()).layer(Compact::new().context_tokens(1_500));
+        let chat = chat.compile().unwrap().checkpointer(MemorySaver::new());
+        while summaries.load(Ordering::Relaxed) == 0 {
+            let context = priced(&model);
+            let text = Message::user("tell me more ".repeat(20));
+            let desk = Desk { base: context.clone(), cheap: model.clone() };
+            let out = chat.invoke(text).thread("t").context(desk).await.unwrap();
+            let [calls, tokens, cost] = spent(&context);
+            // The request that failed counts as a call of the budget only.
+            let failed = u64::from(summaries.load(Ordering::Relaxed) > 0);
+            assert_eq!(counted(out.state()), [calls - failed, tokens, cost]);
+        }
+        assert_eq!(summaries.load(Ordering::Relaxed), 2, "each attempt asks for a summary");
     }
 }
 
