@@ -137,25 +137,22 @@ where
             // The conversation gets at least half of the space that the other parts of the request leave.
             let fixed_tokens = usage.scaled(fixed);
             let tokens = left.max(fixed_tokens.saturating_add(full.saturating_sub(fixed_tokens) / 2));
-            record =
-                match self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await {
-                    Err(error) if !error.is_signal() && cause::<UnknownPrice>(&error).is_none() => {
-                        // The conversation may still be short enough. The provider decides.
-                        tracing::warn!(%error, "failed to summarize a conversation; sending it without a new summary");
-                        None
-                    }
-                    record => record?,
-                };
+            // If a summary failed, the conversation may still be short enough. The provider decides.
+            (record, _) =
+                self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await?;
         }
         let sent = record.clone().or_else(|| self.conversation.record.clone());
         match self.send(sent.as_ref()).await {
             Err(error) if is_too_long(&error) => {
                 let tokens = overflow(marks.map(|(_, left)| left), usage);
-                let Some(record) = self.compact_further(sent, CompactionGoal { tokens, ..goal }).await? else {
-                    return Err(error);
+                let (record, failure) = self.compact_further(sent, CompactionGoal { tokens, ..goal }).await?;
+                let reply = match &record {
+                    Some(record) => self.send(Some(record)).await,
+                    None => Err(error),
                 };
-                let reply = self.send(Some(&record)).await?;
-                Ok(self.written(reply, Some(record)))
+                // The failure of the summary is the reason why the conversation is still too long.
+                let reply = reply.map_err(|error| failure.filter(|_| is_too_long(&error)).unwrap_or(error))?;
+                Ok(self.written(reply, record))
             }
             reply => {
                 let reply = reply?;
@@ -182,30 +179,38 @@ where
         self.next.call(call).await
     }
 
-    /// Compacts the conversation further. Returns `None` if that is not possible.
+    /// Compacts the conversation further. The result is `None` if that is not possible. If a summary fails, the result
+    /// also contains the error, and the conversation is compacted as far as possible without a summary.
     async fn compact_further(
         &mut self,
         before: Option<Compaction>,
         goal: CompactionGoal,
-    ) -> Result<Option<Compaction>, NodeError> {
+    ) -> Result<(Option<Compaction>, Option<NodeError>), NodeError> {
         let goal =
             CompactionGoal { fixed: goal.fixed.saturating_add(fixed_size(&[], &[read_earlier::spec()])), ..goal };
         let stages = apply_stages(&self.conversation.messages, before.as_ref(), goal);
+        let mut failure = None;
         let record = match stages.next.clone() {
             NextStage::Done => stages.record,
             NextStage::SumUp(range) => {
                 let end = range.end;
-                match self.summary(&stages.record.summary, goal, range).await? {
-                    Some(Summary { text, by, usage, .. }) => {
+                match self.summary(&stages.record.summary, goal, range).await {
+                    Ok(Some(Summary { text, by, usage, .. })) => {
                         let mut record = stages.with_summary(&self.conversation.messages, goal, end, (text, by)).record;
                         record.usage += usage;
                         record
                     }
-                    None => stages.record,
+                    Ok(None) => stages.record,
+                    Err(error) if error.is_signal() || cause::<UnknownPrice>(&error).is_some() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "failed to summarize a conversation; sending it without a new summary");
+                        failure = Some(error);
+                        stages.record
+                    }
                 }
             }
         };
-        Ok(Some(record).filter(|record| !record.sends_as(before.as_ref())))
+        Ok((Some(record).filter(|record| !record.sends_as(before.as_ref())), failure))
     }
 
     /// Summarizes these messages together with the previous summary. Returns `None` if the budget or a layer does not

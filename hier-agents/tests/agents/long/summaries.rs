@@ -47,6 +47,33 @@ async fn empty_summary_is_rejected() {
     }
 }
 
+#[tokio::test]
+async fn request_is_shortened_even_if_the_summary_fails() {
+    let model = ScriptedModel::try_reacting(move |request| {
+        if is_summary(request) {
+            let reason = "busy".to_owned();
+            return Err(ModelError::Unavailable { model: "fake".to_owned(), reason, source: None });
+        }
+        let reads = request.messages.last().is_some_and(|last| last.text() == "read");
+        let message = if reads { call("long_page", json!({"number": 1})) } else { Message::assistant("Yes.") };
+        Ok(message.with_usage(Usage::new(tokens(request), 1)))
+    });
+    let agent = AgentBuilder::new("chat").tool(long_page::TOOL).layer(Compact::new().context_tokens(3_000));
+    let chat = agent.compile().unwrap().checkpointer(MemorySaver::new());
+    // These messages are so short that only a summary makes them shorter.
+    for turn in 0..40 {
+        drop(say(&chat, &model, &format!("turn {turn}: {}", "and so on ".repeat(9))).await);
+    }
+    let mut out = say(&chat, &model, "read").await;
+    while !model.requests().iter().any(is_summary) {
+        out = say(&chat, &model, "read").await;
+    }
+    let sent = model.requests().last().unwrap().clone();
+    assert!(sent.messages.iter().any(|message| message.text().contains("was cleared to save space")));
+    let record = out.state().compaction.clone().expect("a record");
+    assert!(record.cut.is_none() && record.cleared.is_some() && record.summary.is_empty(), "{record:?}");
+}
+
 /// The summary is a value of the checkpoint: a fork has it, and going back does not.
 #[tokio::test]
 async fn compaction_record_is_forked_and_undone() {
