@@ -27,6 +27,8 @@ impl io::Write for Log {
 
 #[tokio::test]
 async fn key_is_sent_only_to_the_server() {
+    // If the subscriber of this thread were the only one, tracing would drop each message that another thread logs first.
+    let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -164,6 +164,7 @@ async fn failing_embedder_leaves_the_search_to_words() -> Result<()> {
     let store = meanings.store();
     meanings.is_closed.store(true, Ordering::Relaxed);
     let warnings = Warnings::default();
+    crate::support::log_on_all_threads();
     let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(warnings.clone()));
     assert_eq!(searched(Some(&store), &crm, "send a parcel").await?, ["ship"]);
     drop(guard);

@@ -54,3 +54,9 @@ pub(crate) fn prompt(model: &ScriptedModel, place: usize) -> Vec<String> {
 pub(crate) fn offered(model: &ScriptedModel, place: usize) -> Vec<String> {
     model.requests()[place].tools.iter().map(|tool| tool.name.clone()).collect()
 }
+
+/// Lets a subscriber of one thread receive every message. If it were the only one, tracing would drop each message that
+/// a thread without it logs first.
+pub(crate) fn log_on_all_threads() {
+    let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
+}

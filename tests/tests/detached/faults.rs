@@ -67,6 +67,8 @@ impl std::io::Write for Logs {
 
 #[tokio::test]
 async fn run_that_cannot_be_added_does_not_stop_the_turn_and_is_logged() {
+    // If the subscriber of this thread were the only one, tracing would drop each message that another thread logs first.
+    let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
     let logs = Logs::default();
     let written = logs.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || logs.clone()).finish();

@@ -322,6 +322,7 @@ proptest! {
     fn secrets_appear_nowhere(case in cases()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let logs = Logs::default();
+        crate::support::log_on_all_threads();
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(logs.clone()));
         let mut shown = runtime.block_on(shown(case.clone()));
         drop(guard);
