@@ -75,7 +75,7 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
             let _ = writeln!(text, "accepted: {}: {}", found.finding.graph, found.finding.change.describe());
         }
     }
-    out.write_all(text.as_bytes()).map_err(LockCommandError::Write)
+    out.write_all(threads::safe_lines(&text).as_bytes()).map_err(LockCommandError::Write)
 }
 
 /// Writes a file completely or not at all. If the path is a symlink, writes the file to which it leads.

@@ -13,7 +13,8 @@ const MAX_WIDTH: usize = 100;
 /// Returns true for characters that a terminal interprets: control characters and marks that change the direction of
 /// text.
 fn is_interpreted(letter: char) -> bool {
-    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns =
+        matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || letter.is_control()
 }
 

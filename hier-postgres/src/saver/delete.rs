@@ -27,9 +27,12 @@ use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The maximum number of expired threads that one transaction deletes. Each of its statements must end within the time
-/// limit, even if all of the threads are long.
+/// The maximum number of expired threads that one transaction deletes, in addition to their background threads. Each of
+/// its statements must end within the time limit, even if all of the threads are long.
 pub(super) const EXPIRED: u64 = 10;
+
+/// The maximum number of namespaces that one statement deletes.
+const NAMESPACES: usize = 1_000;
 
 /// Checkpoints with their namespaces. The checkpoints of each namespace are ordered from newest to oldest.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
@@ -84,8 +87,14 @@ impl Postgres {
 
 impl Postgres {
     /// Deletes expired threads, and rows of threads without checkpoints and without a holder. Returns the number of
-    /// deleted threads.
+    /// deleted threads. If a part of this fails, first does the other parts.
     pub(super) async fn sweep_threads(&self) -> Result<u64, SaverError> {
+        let (expired, empty, runs) = (self.sweep_expired().await, self.sweep_empty().await, self.sweep_runs().await);
+        empty?;
+        Ok(expired? + runs?)
+    }
+
+    async fn sweep_expired(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);
         let (mut swept, mut after) = (0, Some(String::new()));
         while let Some(last) = after {
@@ -98,13 +107,17 @@ impl Postgres {
             swept += count;
             after = next;
         }
+        Ok(swept)
+    }
+
+    async fn sweep_empty(&self) -> Result<(), SaverError> {
+        let (session, vault) = (&self.0.session, &self.0.vault);
         retrying!(session, client => {
             let transaction = Transaction::begin(client).await?;
             let change = ThreadEditor { session, client: transaction.client(), vault };
             let changed = change.delete_empty().await;
             transaction.end(changed).await
-        })?;
-        Ok(swept + self.sweep_runs().await?)
+        })
     }
 }
 
@@ -155,7 +168,10 @@ impl ThreadEditor<'_> {
                 _ => shortened.push((namespace, all)),
             }
         }
-        self.delete_namespaces(key, &emptied).await?;
+        // Parts, so that each statement ends within its time limit.
+        for part in emptied.chunks(NAMESPACES) {
+            self.delete_namespaces(key, part).await?;
+        }
         for (namespace, all) in shortened {
             self.delete_in(thread, key, namespace, all, &deletion).await?;
         }
@@ -168,9 +184,6 @@ impl ThreadEditor<'_> {
 
     /// Deletes all data of these namespaces. A thread may have a namespace for each call of a subgraph.
     async fn delete_namespaces(self, key: i64, namespaces: &[Cow<'_, str>]) -> Result<(), PostgresFault> {
-        if namespaces.is_empty() {
-            return Ok(());
-        }
         let sql = "with pieces as (delete from {s}.pieces where thread = $1 and namespace = any($2)),
                 writes as (delete from {s}.writes where thread = $1 and namespace = any($2)),
                 overwritten as (delete from {s}.overwritten where thread = $1 and namespace = any($2))
@@ -292,7 +305,11 @@ impl ThreadEditor<'_> {
     pub(super) async fn delete_empty(self) -> Result<(), PostgresFault> {
         let sql = "select key from {s}.threads t where holder is null
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
-        self.delete_keys(&keys(&self.query(sql, &[]).await?)?).await
+        let held = keys(&self.query(sql, &[]).await?)?;
+        // A run may have committed and ended before the lock. Only a new statement sees its checkpoints.
+        let sql = "select key from {s}.threads t where key = any($1)
+            and not exists (select 1 from {s}.checkpoints c where c.thread = t.key)";
+        self.delete_keys(&keys(&self.query(sql, &[(&held, Type::INT8_ARRAY)]).await?)?).await
     }
 
     /// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is

@@ -70,9 +70,11 @@ impl PostgresFault {
         }
     }
 
-    /// Returns true if a row or a value exceeds a limit of the server.
+    /// Returns true if a row or a value may exceed a limit of the server. The server reports some rows above 1 GB as an
+    /// internal error.
     pub(super) fn is_of_limit(&self) -> bool {
-        matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::PROGRAM_LIMIT_EXCEEDED))
+        let Self::Sql(error) = self else { return false };
+        error.code().is_some_and(|code| [&SqlState::PROGRAM_LIMIT_EXCEEDED, &SqlState::INTERNAL_ERROR].contains(&code))
     }
 
     /// Returns true if the connection does not have the prepared statement or has another one under its name, because

@@ -180,7 +180,7 @@ impl NamespaceRead<'_> {
         }
     }
 
-    /// Reads a checkpoint whose writes do not fit into a row. A row has at most 1 GB.
+    /// Reads a checkpoint that does not fit into a row together with its writes and values. A row has at most 1 GB.
     async fn read_long(
         self,
         client: &PooledClient,

@@ -27,7 +27,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::delete::{EXPIRED, ThreadEditor};
+use super::delete::ThreadEditor;
 use super::fault::PostgresFault;
 use super::session::{Transaction, retrying};
 use hier_checkpoint::backend::rows::Batch;
@@ -65,14 +65,13 @@ use look;
 
 impl Postgres {
     pub(super) async fn sweep_runs(&self) -> Result<u64, SaverError> {
-        let mut count = 0;
-        loop {
-            let removed = in_transaction!(self, tables => tables.remove_expired().await)?;
+        let (mut count, mut after) = (0, Some(String::new()));
+        while let Some(last) = after {
+            let (removed, next) = in_transaction!(self, tables => tables.remove_expired(&last).await)?;
             count += removed;
-            if removed < EXPIRED {
-                return Ok(count);
-            }
+            after = next;
         }
+        Ok(count)
     }
 }
 
@@ -210,7 +209,11 @@ impl ThreadBackend for Postgres {
     }
 
     async fn find_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
-        Ok(look!(self, tables => tables.search(&query).await)?)
+        Ok(in_transaction!(self, tables => {
+            // All pages and values are of one moment.
+            tables.client.batch("set transaction isolation level repeatable read, read only").await?;
+            tables.search(&query).await
+        })?)
     }
 
     async fn insert_thread(&self, thread: NewThread) -> Result<Option<ThreadRow>, RunsError> {

@@ -17,8 +17,12 @@ use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 
-/// The number of runs or threads that a query reads at a time if only few of them may match.
+/// The number of runs that a query reads at a time if only few of them may match.
 const PAGE: i64 = 200;
+/// The number of threads that a query reads at a time.
+const THREAD_PAGE: i64 = 5_000;
+/// The number of threads that a query reads at a time with their values, which may be large.
+const VALUES_PAGE: i64 = 20;
 
 #[derive(Clone, Copy)]
 pub(in super::super) struct RunTables<'a> {
@@ -140,8 +144,7 @@ impl RunTables<'_> {
         let sql = "select name, body, case when $2 then vals end from {s}.run_threads
             where ($1::text[] is null or name = any($1)) and name > $3 order by name limit $4";
         let (mut threads, mut after) = (Vec::new(), String::new());
-        // Values may be large.
-        let most = if early { PAGE / 10 } else { PAGE };
+        let most = if early { VALUES_PAGE } else { THREAD_PAGE };
         loop {
             let with = [
                 (&ids as _, Type::TEXT_ARRAY),

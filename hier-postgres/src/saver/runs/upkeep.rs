@@ -89,15 +89,19 @@ impl RunTables<'_> {
         Ok(count)
     }
 
-    /// Deletes some of the expired threads, and returns their number. Skips threads that another process is changing,
-    /// because they may no longer be expired afterwards. Needs a transaction.
-    pub(super) async fn remove_expired(&self) -> Result<u64, PostgresFault> {
+    /// Deletes at most [`EXPIRED`] expired threads whose names follow `after`. Skips threads that another process is
+    /// changing, because they may no longer be expired afterwards. Returns the number of deleted threads, and the name
+    /// from which the next call continues, if there may be more. Needs a transaction.
+    pub(super) async fn remove_expired(&self, after: &str) -> Result<(u64, Option<String>), PostgresFault> {
         let sql = format!(
-            "select name from {{s}}.run_threads where expires < {NOW} order by name limit {EXPIRED} for update skip locked"
+            "select name from {{s}}.run_threads where expires < {NOW} and name > $1
+            order by name limit {EXPIRED} for update skip locked"
         );
-        let rows = self.query(&sql, &[]).await?;
+        let rows = self.query(&sql, &[(&after, Type::TEXT)]).await?;
+        let next = rows.last().filter(|_| rows.len() as u64 == EXPIRED).map(|row| row.try_get(0)).transpose()?;
         let names = rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string()));
-        self.remove(&names.collect::<Result<Vec<_>, PostgresFault>>()?).await
+        let removed = self.remove(&names.collect::<Result<Vec<_>, PostgresFault>>()?).await?;
+        Ok((removed, next))
     }
 
     pub(super) async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, PostgresFault> {
