@@ -9,8 +9,8 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Data, DeriveInput, Expr, ExprPath, Fields, Generics, Ident, Lit, LitStr, Meta, Path, Token, Type,
-    Visibility, parse_quote,
+    Attribute, Data, DeriveInput, Expr, ExprPath, Fields, Generics, Ident, Lit, LitStr, Meta, MetaNameValue, Path,
+    Token, Type, Visibility, parse_quote,
 };
 
 use crate::diag::{Errors, unknown};
@@ -288,6 +288,7 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
             return Vec::new();
         }
     };
+    let meta = if name == symbol::REDUCER { reducer_meta } else { meta };
     let read =
         list.parse_args_with(|input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, meta));
     errors.keep(read).into_iter().flatten().collect()
@@ -297,6 +298,10 @@ fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
     if input.peek(syn::Lit) {
         return Err(input.error("expected a word such as `append`, without quotes"));
     }
+    input.parse()
+}
+
+fn reducer_meta(input: ParseStream<'_>) -> syn::Result<Meta> {
     if input.peek(Token![|]) {
         return Err(input.error(CUSTOM));
     }
@@ -307,7 +312,7 @@ fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
             unknown_reducer(&path.to_token_stream().to_string().replace(' ', "")),
         ));
     }
-    input.parse()
+    meta(input)
 }
 
 const CUSTOM: &str = "a custom reducer is the path of a function: `with = merge`, where `fn merge(&mut T, T)`";
@@ -315,7 +320,10 @@ const CUSTOM: &str = "a custom reducer is the path of a function: `with = merge`
 fn unknown_reducer(path: &str) -> String {
     let name = path.rsplit(['.', ':']).next().unwrap_or(path);
     if let Some((_, ours)) = symbol::FOREIGN_REDUCERS.iter().find(|(foreign, _)| *foreign == name) {
-        return format!("unknown reducer `{path}`: {ours}");
+        // The path may also be that of an own function.
+        let own =
+            if path.contains(':') { format!("; to call a function, write `with = {path}`") } else { String::new() };
+        return format!("unknown reducer `{path}`: {ours}{own}");
     }
     let message = unknown("reducer", path, symbol::REDUCERS);
     if hier_spec::nearest(path, symbol::REDUCERS.iter().copied()).is_some() || path.contains('.') {
@@ -347,6 +355,10 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
         }
         _ if symbol::CHANNEL_KINDS.contains(&&*name) => {
             format!("`{name}` is a kind of channel, not a reducer: write `#[channel({name})]`")
+        }
+        Meta::NameValue(MetaNameValue { value: Expr::Path(function), .. }) => {
+            let function = text(&function.path);
+            format!("unknown reducer `{name}`: to call a function, write `with = {function}`")
         }
         _ => unknown_reducer(&name),
     };

@@ -159,11 +159,15 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("hooks", "write `layers: […]`"),
     ("fallbacks", "write `layers: [Fallback(|context| &context.cheap)]`"),
     ("retries", "write `layers: [Retry { attempts: 3 }]`"),
+    ("checkpointer", "set it on the compiled graph, `compile().checkpointer(…)`"),
+    ("store", "set it on the compiled graph, `compile().store(…)`"),
+];
+
+/// Fields of other frameworks that are edges, each with its replacement. Agents have no edges.
+pub(crate) const FOREIGN_EDGES: &[(&str, &str)] = &[
     ("entry_point", "write the edge `START >> node`"),
     ("finish_point", "write the edge `node >> END`"),
     ("conditional_edges", "write a route in `edges`, such as `node >> match route { … }`"),
-    ("checkpointer", "set it on the compiled graph, `compile().checkpointer(…)`"),
-    ("store", "set it on the compiled graph, `compile().store(…)`"),
 ];
 
 /// The type of the settings of the search for tools, and its fields.

@@ -86,11 +86,13 @@ fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path
     errors.keep(attribute.parse_args_with(|input: ParseStream<'_>| {
         let (mut of, mut home) = (None, None);
         while !input.is_empty() {
-            let shape = |error: syn::Error| syn::Error::new(error.span(), "a view names its state: write `of = State`");
-            let word = input.call(Ident::parse_any).map_err(shape)?;
-            if !input.peek(Token![=]) && word != symbol::CRATE {
-                return Err(syn::Error::new(word.span(), "a view names its state: write `of = State`"));
+            let word = input.call(Ident::parse_any);
+            let is_option = word.as_ref().is_ok_and(|word| input.peek(Token![=]) || word == symbol::CRATE);
+            if of.is_none() && !is_option {
+                let span = word.map_or_else(|error| error.span(), |word| word.span());
+                return Err(syn::Error::new(span, "a view names its state: write `of = State`"));
             }
+            let word = word?;
             let known = [symbol::OF, symbol::CRATE];
             if !known.iter().any(|known| word == known) {
                 return Err(syn::Error::new(word.span(), unknown("option", &word.to_string(), &known)));

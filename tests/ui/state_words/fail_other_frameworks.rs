@@ -14,6 +14,10 @@ struct Filing {
     notes: Vec<String>,
     #[reducer(|old, new| old.extend(new))]
     sources: Vec<String>,
+    #[reducer(func = merge)]
+    checks: Vec<String>,
+    #[channel(operator.add)]
+    marks: Vec<String>,
 }
 
 graph! {

@@ -31,4 +31,10 @@ struct QuotedValue {
     title: String,
 }
 
+#[derive(View)]
+#[view(of = Filing, optional)]
+struct Optional {
+    title: String,
+}
+
 fn main() {}

@@ -1,6 +1,7 @@
 //! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
 
 use hier_spec::agent::AgentKind;
+use proc_macro2::{Delimiter, Spacing, TokenTree};
 use syn::parse::ParseStream;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token};
 
@@ -103,13 +104,23 @@ fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
 }
 
 fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentModelOptions> {
-    if input.peek(syn::token::Brace) {
+    if begins_with_field(input) {
         return Err(input.error("`options` takes a value of a type: write `ModelOptions { … }`"));
     }
     match setters(input, (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS), errors)? {
         Some((here, fields)) => Ok(AgentModelOptions::Fields(here, fields)),
         None => super::value(input, errors).map(AgentModelOptions::Given),
     }
+}
+
+/// Returns true for `{ name: …`, which is not a block.
+fn begins_with_field(input: ParseStream<'_>) -> bool {
+    let Ok(TokenTree::Group(group)) = input.fork().parse() else { return false };
+    let mut tokens = group.stream().into_iter();
+    let is_name = group.delimiter() == Delimiter::Brace && matches!(tokens.next(), Some(TokenTree::Ident(_)));
+    let colon = tokens.next();
+    is_name
+        && matches!(colon, Some(TokenTree::Punct(mark)) if mark.as_char() == ':' && mark.spacing() == Spacing::Alone)
 }
 
 pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<ToolItem> {

@@ -245,7 +245,8 @@ fn no_such(owner: &str, what: &str, word: &Ident, known: &[&str]) -> String {
 
 fn no_field(kind: &str, field: &Ident, known: &[&str]) -> String {
     let (owner, word) = (symbol::with_article(kind), field.to_string());
-    if let Some((_, ours)) = symbol::FOREIGN.iter().find(|(foreign, _)| *foreign == word) {
+    let edges = if known.contains(&symbol::EDGES) { symbol::FOREIGN_EDGES } else { &[] };
+    if let Some((_, ours)) = symbol::FOREIGN.iter().chain(edges).find(|(foreign, _)| *foreign == word) {
         return format!("{owner} has no field `{word}`: {ours}");
     }
     let others = symbol::kinds_with(&word);
