@@ -28,7 +28,8 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   runs.
 /// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
 ///   calls, and calls of built-in tools and of subagents do not count. Failed requests do not count either, so a
-///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once. Summaries for a failed request count.
+///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once. Summaries for a failed request count if
+///   `Limit` precedes [`Compact`](crate::Compact) in the list.
 /// * **Parallel tool calls.** The layer decides about the calls of one reply before their results are known. It adds all
 ///   calls that precede a call in the reply, except subagent calls, and can therefore reject a call too early.
 /// * **Precision.** The usage of a request is known only after the reply. The last request can therefore exceed

@@ -149,7 +149,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     /// * unreachable nodes, paths that never end, joins that never fire, duplicate edges, and equal arms of a route;
     /// * sends to a subgraph that keeps its state, and any target in commands of nodes without a [`goto`](Self::goto);
     /// * answers to a thread without open questions. Such an answer leaves a finished thread unchanged, and starts an
-    ///   unknown thread with an empty input.
+    ///   unknown thread with an empty input;
+    /// * a command with targets that starts a thread. The targets then have no effect.
     pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self

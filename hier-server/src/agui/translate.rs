@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use hier_core::client_call;
 use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedUpdate, Run, RunStatus, TaskEvent, TaskPhase};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -110,8 +111,8 @@ impl AguiTranslator {
     }
 
     /// Reports missing events, and ends the steps, whose ends may be among them. Open messages and calls end once they
-    /// are known as a whole, so that the client receives no call twice. The start of the run may be missing, too, and
-    /// clients accept no other event before it.
+    /// are known as a whole, or with the run, so that the client receives no call twice. The start of the run may be
+    /// missing, too, and clients accept no other event before it.
     fn lagged(&mut self, missed: u64) {
         if self.has_begun {
             self.messages.note_gap();
@@ -193,7 +194,7 @@ impl AguiTranslator {
     /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far. A gap may
     /// have replaced the others.
     fn end_call(&mut self, call: &str, sent: &str, args: &str) {
-        self.arguments(call, args.strip_prefix(sent).unwrap_or_default());
+        self.arguments(call, rest_of(args, sent).unwrap_or_default());
         self.push("TOOL_CALL_END", json!({ "toolCallId": call }));
     }
 
@@ -211,7 +212,14 @@ impl AguiTranslator {
                 self.call(id, of, field(call, "name"));
             }
             let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
-            self.end_call(of, args_sent.unwrap_or_default(), &args);
+            let args_sent = args_sent.unwrap_or_default();
+            self.end_call(of, args_sent, &args);
+            let is_cut = || serde_json::from_str::<IgnoredAny>(args_sent).is_err();
+            if rest_of(&args, args_sent).is_none() && is_cut() {
+                // The model sent the arguments in another order, so the client cannot read the call that a gap has cut.
+                self.call(id, of, field(call, "name"));
+                self.end_call(of, "", &args);
+            }
         }
         // Calls that were interrupted are not part of the message.
         for (call, args) in sent.calls().filter(|(id, _)| calls(message).iter().all(|call| field(call, "id") != *id)) {
@@ -371,4 +379,19 @@ fn interrupt(question: &Value) -> Value {
     }
     interrupt.insert("metadata".to_owned(), json!({ "value": value }));
     Value::Object(interrupt)
+}
+
+/// Returns the rest of `args` after `sent`. Returns `None` if `args`, which contains no white space between its tokens,
+/// does not begin with the tokens of `sent`.
+fn rest_of<'a>(args: &'a str, sent: &str) -> Option<&'a str> {
+    let (mut rest, mut in_text, mut is_escaped) = (args, false, false);
+    for sign in sent.chars() {
+        if !in_text && sign.is_ascii_whitespace() {
+            continue;
+        }
+        rest = rest.strip_prefix(sign)?;
+        in_text ^= sign == '"' && !is_escaped;
+        is_escaped = sign == '\\' && !is_escaped;
+    }
+    Some(rest)
 }

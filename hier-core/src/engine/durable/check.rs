@@ -46,11 +46,16 @@ pub(crate) async fn check_input<S: Values, C: GraphContext>(
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
                 None if exists(reader, saver, config).await? => Ok(()),
-                None if !command.writes.is_empty() => check_name().and_then(|()| check_targets(graph, command)),
+                None if is_input(command) => check_name().and_then(|()| check_targets(graph, command)),
                 None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
             }
         }
     }
+}
+
+/// Returns true if a command without answers can start a run.
+pub(in crate::engine) fn is_input<S: Values>(command: &Command<S>) -> bool {
+    !command.writes.is_empty() || !command.jumps.is_empty()
 }
 
 /// Refuses targets in a command that starts a run, because a run enters its graph at START.

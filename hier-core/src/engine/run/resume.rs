@@ -90,7 +90,7 @@ fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) ->
         Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
             Err(answer::unknown_thread(reader))
         }
-        Input::Command(command) if !command.writes.is_empty() || command.answers.is_some() => {
+        Input::Command(command) if check::is_input(&command) || command.answers.is_some() => {
             check::check_targets(reader.graph, &command)?;
             Ok(command.writes)
         }

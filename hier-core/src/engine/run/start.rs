@@ -182,7 +182,7 @@ async fn begin_without_thread<S: Values, C: GraphContext>(
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue a run with an answer" })
         }
-        Input::Command(command) if !command.writes.is_empty() => {
+        Input::Command(command) if check::is_input(&command) => {
             check::check_targets(&runner.task.graph, &command)?;
             runner.begin(command.writes).await
         }
