@@ -30,14 +30,16 @@ deny() {
         --deny unmatched-skip --deny unnecessary-skip --deny license-not-encountered bans licenses sources
 }
 
-# Each feature by itself, and none: a user of one must not need another.
-features() {
+# Each feature by itself, and none: a user of one must not need another. In a target folder of its own, because cargo runs one build in a
+# folder at a time, and tests that run at the same time build programs in the usual one.
+features() (
+    export CARGO_TARGET_DIR=$target/features
     cargo check --quiet --locked --package hier-graph --no-default-features
     for feature in sqlite postgres tls compression encryption mcp mcp-oauth metrics models bedrock restate server testing; do
         part "$feature"
         cargo check --quiet --locked --package hier-graph --no-default-features --features "$feature"
     done
-}
+)
 
 # The public API, from rustdoc's JSON. Documents all members, like the docs, to reuse compiled crates. tests/layers/public_types.rs lists
 # the crates whose types are in it, which existing tools cannot find with a stable compiler. cargo-public-api lists
