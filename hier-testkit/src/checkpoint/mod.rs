@@ -1,6 +1,6 @@
 //! A test suite for authors of savers.
 //!
-//! ```
+//! ```no_run
 //! use hier_core::checkpoint::MemorySaver;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

@@ -15,7 +15,11 @@ pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 
 /// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_mins(10);
+/// A lease that expires during a case. Nothing renews it.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
+/// The lease of a worker that a case kills. The worker must be able to renew it on a busy machine, and the case waits
+/// until it expires.
+pub(super) const KILLED: Duration = Duration::from_secs(2);
 
 /// Creates a run of the graph `desk` on a thread, which is created if necessary.
 pub(super) fn new(thread: &str) -> NewRun {

@@ -1,7 +1,7 @@
 //! A test suite for authors of run stores ([`RunStore`]). A run store is also a saver, so run the suite
 //! [`checkpoint`](crate::checkpoint) too.
 //!
-//! ```
+//! ```no_run
 //! use hier_core::runs::MemoryRuns;
 //!
 //! # #[tokio::main]

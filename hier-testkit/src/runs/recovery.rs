@@ -19,7 +19,7 @@ use super::desk::{
     BackgroundWorker, LEASE, NodeCounts, complete, desk, doing, has_entered, log, reaches, run_to_end, send,
 };
 use super::kit::{
-    CaseResult, SHORT, add, cases, claim_for, events, has_status, is, load_run, new, same, some, thread,
+    CaseResult, KILLED, SHORT, add, cases, claim_for, events, has_status, is, load_run, new, same, some, thread,
     wait_until_ended,
 };
 use super::{ContractViolation, Subject};
@@ -58,7 +58,7 @@ async fn a_stopping_worker_requeues_its_runs(store: Subject) -> CaseResult {
 async fn a_worker_that_dies_is_replaced(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, KILLED)?;
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
@@ -74,7 +74,7 @@ async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     run_to_end(&store, &counts, doing("t", "ask")).await?;
     counts.hangs.store(true, Ordering::SeqCst);
-    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, KILLED)?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
     let made = store.create_run(answer).await?;
@@ -90,7 +90,7 @@ async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
 async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, KILLED)?;
     let made = store.create_run(doing("t", "")).await?;
     reaches(&counts.first, 1).await?;
     has_entered(&store, made.id).await?;
@@ -110,7 +110,7 @@ async fn killed_while_answering(
 ) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
     let began = counts.second.load(Ordering::SeqCst);
-    let dead = BackgroundWorker::start(store, counts, SHORT)?;
+    let dead = BackgroundWorker::start(store, counts, KILLED)?;
     let made = store.create_run(answer).await?;
     reaches(&counts.second, began + 1).await?;
     has_entered(store, made.id).await?;
@@ -148,7 +148,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     store.create_thread(NewThread::new("t")).await?;
     send(&store, Uuid::new_v4(), None, "sent").await?;
     counts.first_hangs.store(true, Ordering::SeqCst);
-    let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
+    let dead = BackgroundWorker::start(&store, &counts, KILLED)?;
     let made = store.create_run(doing("t", "")).await?;
     reaches(&counts.first, 1).await?;
     // Waits until the background commit is stored.

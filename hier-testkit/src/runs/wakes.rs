@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::desk::{BackgroundWorker, LEASE, LONGER, NodeCounts, doing, log, reaches, send};
-use super::kit::{CaseResult, SHORT, add, cases, holds, is, same, some, thread, wait_until_ended};
+use super::kit::{CaseResult, KILLED, add, cases, holds, is, same, some, thread, wait_until_ended};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "wakes":
@@ -141,7 +141,7 @@ async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) ->
     working.kill().await;
     sleep(Duration::from_millis(400)).await;
     counts.hangs_after.store(true, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, SHORT)?;
+    let working = BackgroundWorker::start(&store, &counts, KILLED)?;
     reaches(&counts.after, 1).await?;
     working.kill().await;
     // This signal arrives after the deadline.
