@@ -87,7 +87,7 @@ impl Postgres {
 
 impl Postgres {
     /// Deletes expired threads, and rows of threads without checkpoints and without a holder. Returns the number of
-    /// deleted threads. If a part of this fails, first does the other parts.
+    /// deleted threads. If one part fails, the other parts still run.
     pub(super) async fn sweep_threads(&self) -> Result<u64, SaverError> {
         let (expired, empty, runs) = (self.sweep_expired().await, self.sweep_empty().await, self.sweep_runs().await);
         empty?;
@@ -168,7 +168,7 @@ impl ThreadEditor<'_> {
                 _ => shortened.push((namespace, all)),
             }
         }
-        // Parts, so that each statement ends within its time limit.
+        // In parts, so that each statement ends within its time limit.
         for part in emptied.chunks(NAMESPACES) {
             self.delete_namespaces(key, part).await?;
         }

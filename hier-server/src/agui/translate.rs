@@ -111,7 +111,7 @@ impl AguiTranslator {
     }
 
     /// Reports missing events, and ends the steps, whose ends may be among them. Open messages and calls end once they
-    /// are known as a whole, or with the run, so that the client receives no call twice. The start of the run may be
+    /// are known as a whole, or with the run. Ending them here would send their calls twice. The start of the run may be
     /// missing, too, and clients accept no other event before it.
     fn lagged(&mut self, missed: u64) {
         if self.has_begun {
@@ -191,8 +191,8 @@ impl AguiTranslator {
         }
     }
 
-    /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far. A gap may
-    /// have replaced the others.
+    /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far. The
+    /// others may be missing because of a gap.
     fn end_call(&mut self, call: &str, sent: &str, args: &str) {
         self.arguments(call, rest_of(args, sent).unwrap_or_default());
         self.push("TOOL_CALL_END", json!({ "toolCallId": call }));

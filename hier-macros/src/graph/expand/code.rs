@@ -163,7 +163,7 @@ fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
         RouteKind::Match => {
             let arms = arms.map(|(arm, body)| {
                 let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
-                // For a missing arm, the compiler suggests to write it after the last one.
+                // For a missing arm, the compiler suggests writing it after the last one.
                 let end = arm.end;
                 quote_spanned!(end=> #pattern #guard => { #body })
             });

@@ -210,7 +210,7 @@ impl ThreadBackend for Postgres {
 
     async fn find_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
         Ok(in_transaction!(self, tables => {
-            // All pages and values are of one moment.
+            // All pages and values must be from one moment.
             tables.client.batch("set transaction isolation level repeatable read, read only").await?;
             tables.search(&query).await
         })?)
