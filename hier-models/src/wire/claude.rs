@@ -18,8 +18,8 @@ const ADAPTIVE: (u32, u32) = (4, 6);
 const QUIET: (u32, u32) = (4, 7);
 /// First version that thinks by default.
 const THINKING: (u32, u32) = (5, 0);
-/// First version that binds thoughts to the preceding conversation. Thinking cannot be turned off, and calls cannot be
-/// forced.
+/// First version that binds thoughts to the preceding conversation. Except for Haiku, thinking cannot be turned off, and
+/// calls cannot be forced.
 const BOUND: (u32, u32) = (5, 1);
 /// The header that lets a request set the handling of thoughts that are bound to another conversation.
 pub(super) const BINDING: (&str, &str) = ("anthropic-beta", "thinking-binding-controls-2026-08-01");
@@ -63,6 +63,10 @@ pub(super) fn binds_thoughts(model: &str) -> bool {
     is_since(model, BOUND)
 }
 
+fn always_thinks(model: &str) -> bool {
+    binds_thoughts(model) && !model.contains("haiku")
+}
+
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ThinkingFields {
     pub(super) field: Option<Value>,
@@ -81,7 +85,7 @@ pub(super) fn thinking(
     conversation: &WireConversation<'_>,
     max_tokens: u32,
 ) -> Result<ThinkingFields, ModelFailure> {
-    if forces_a_call(options) && binds_thoughts(model) {
+    if forces_a_call(options) && always_thinks(model) {
         let reason = format!("`{model}` cannot be forced to call a tool: remove `tool_choice`, or use `Auto`");
         return Err(ModelFailure::refused(reason));
     }
@@ -94,6 +98,7 @@ pub(super) fn thinking(
         Some(effort) => adaptive_thinking(model, effort),
     };
     if let Some(field) = &mut thinking.field
+        && field["type"] == "adaptive"
         && binds_thoughts(model)
     {
         // Instructions and tools may change between two requests. Earlier thoughts are dropped then, instead of failing
@@ -112,7 +117,7 @@ fn least_thinking(model: &str) -> ThinkingFields {
     if !is_since(model, THINKING) {
         return ThinkingFields::default();
     }
-    if !binds_thoughts(model) && !is_of("fable") && !is_of("mythos") {
+    if !always_thinks(model) && !is_of("fable") && !is_of("mythos") {
         return ThinkingFields { field: Some(json!({ "type": "disabled" })), effort: None };
     }
     if is_of("sonnet") {

@@ -102,7 +102,7 @@ fn claude_fields(
     let thinking = claude::thinking(name, options, conversation, max_tokens)?;
     let samples = !thinking.is_on() && claude::takes_sampling(name);
     let mut additional = json!({});
-    let binds = thinking.field.is_some() && claude::binds_thoughts(name);
+    let binds = thinking.field.as_ref().is_some_and(|field| field.get("block_binding").is_some());
     set(&mut additional, "anthropic_beta", binds.then(|| json!([claude::BINDING.1])));
     set(&mut additional, "thinking", thinking.field);
     set(&mut additional, "output_config", thinking.effort.map(|effort| json!({ "effort": effort })));

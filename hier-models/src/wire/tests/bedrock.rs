@@ -140,6 +140,8 @@ fn options_of_claude_are_in_its_own_terms() {
         "thinking": { "type": "adaptive", "block_binding": { "prefix_mismatch_behavior": "drop_block" } },
     });
     assert_eq!(body["additionalModelRequestFields"], bound);
+    let body = fields("anthropic.claude-sonnet-5-5", one().reasoning(Effort::None)).unwrap();
+    assert_eq!(body["additionalModelRequestFields"], json!({ "thinking": { "type": "between_tools" } }));
     let body = fields(CLAUDE, one().parallel_calls(false).tool_choice(ToolChoice::Required)).unwrap();
     let choice = json!({ "tool_choice": { "type": "any", "disable_parallel_tool_use": true } });
     assert_eq!(body["additionalModelRequestFields"], choice);

@@ -176,7 +176,15 @@ fn effort_for_each_model_family() {
         (ANTHROPIC, "claude-opus-5", none(), Ok(("/thinking", json!({ "type": "disabled" })))),
         (ANTHROPIC, "claude-fable-5", none(), Ok(("/thinking/type", json!("adaptive")))),
         (ANTHROPIC, "claude-opus-5-5", none(), Ok(("/output_config/effort", json!("low")))),
-        (ANTHROPIC, "claude-sonnet-5-5", none(), Ok(("/thinking/type", json!("between_tools")))),
+        // This kind accepts no other field.
+        (ANTHROPIC, "claude-sonnet-5-5", none(), Ok(("/thinking", json!({ "type": "between_tools" })))),
+        (ANTHROPIC, "claude-haiku-5-5", none(), Ok(("/thinking", json!({ "type": "disabled" })))),
+        (
+            ANTHROPIC,
+            "claude-haiku-5-5",
+            one().tool_choice(ToolChoice::Required),
+            Ok(("/tool_choice", json!({ "type": "any" }))),
+        ),
         // Thoughts that are bound to another beginning of the conversation are dropped, so that the request does not
         // fail.
         (ANTHROPIC, "claude-opus-5", one(), Ok(("/thinking", Value::Null))),
