@@ -206,7 +206,9 @@ impl Model {
     /// | API | default |
     /// |---|---|
     /// | OpenAI | True for `gpt-4o` and later models, except for `gpt-4o-2024-05-13`, `o1-mini` and `o1-preview`. |
-    /// | Anthropic | True from 4.5 on, and for Opus from 4.1 on. On Bedrock, false for Opus 4.1 and Fable 5. |
+    /// | Anthropic | True from 4.5 on, and for Opus from 4.1 on. |
+    /// | Bedrock | True for Claude Opus and Sonnet 4.5 and 4.6, and for Haiku 4.5. |
+    /// | Claude on Vertex AI | False, because Google's default policy for organizations rejects schemas. |
     /// | Gemini | True from 3 on. |
     /// | `OpenRouter`, Ollama, [URLs](Self::at) | False, because such servers may reject a request with both tools and a schema. |
     ///

@@ -77,7 +77,8 @@ impl Dialect for Anthropic {
         deferred.clean_blocks(&mut messages);
         let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages });
         body["stream"] = json!(wire_request.streamed);
-        let schema = request.output.as_ref().and_then(|output| schema::ANTHROPIC.fit(&output.schema));
+        let native = request.output.as_ref().filter(|_| wire_request.native_output != Some(false));
+        let schema = native.and_then(|output| schema::ANTHROPIC.fit(&output.schema));
         let wanted = request.output.as_ref().filter(|_| schema.is_none()).map(shared::schema_instruction);
         let system = conversation.system.iter().cloned().chain(wanted).collect::<Vec<_>>().join("\n\n");
         set_text(&mut body, "system", &system);

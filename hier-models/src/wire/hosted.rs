@@ -168,10 +168,6 @@ impl Dialect for VertexClaude {
         ANTHROPIC.maker(model, url)
     }
 
-    fn obeys_schemas(&self, model: &str) -> bool {
-        ANTHROPIC.obeys_schemas(&plain_name(model))
-    }
-
     fn accepts_schema(&self, schema: &Value) -> bool {
         ANTHROPIC.accepts_schema(schema)
     }
@@ -186,7 +182,10 @@ impl Dialect for VertexClaude {
     }
 
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
-        let mut body = ANTHROPIC.body(&WireRequest { model: &plain_name(wire_request.model), ..*wire_request })?;
+        // By default, an organization's policy on the platform refuses schemas.
+        let native_output = Some(wire_request.native_output == Some(true));
+        let model = &*plain_name(wire_request.model);
+        let mut body = ANTHROPIC.body(&WireRequest { model, native_output, ..*wire_request })?;
         if let Some(fields) = body.as_object_mut() {
             fields.remove("model");
         }

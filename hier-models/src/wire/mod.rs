@@ -105,7 +105,6 @@ pub(crate) struct WireRequest<'a> {
     pub(crate) request: &'a ChatRequest,
     pub(crate) tools: &'a ProviderTools,
     /// The configured override of [`Dialect::obeys_schemas`].
-    #[cfg_attr(not(feature = "bedrock"), expect(dead_code, reason = "other dialects send every schema"))]
     pub(crate) native_output: Option<bool>,
     pub(crate) searches_tools: bool,
     pub(crate) streamed: bool,

@@ -20,8 +20,9 @@ const FAMILIES: [(&str, Family); 4] = [
     ("mistral.", Family::LoneResults),
 ];
 
-/// Anthropic's models that obey schemas elsewhere, but not on Bedrock.
-const WITHOUT_SCHEMAS: [&str; 2] = ["claude-opus-4-1", "claude-fable-5"];
+/// Anthropic's models that obey schemas on Bedrock. Bedrock refuses schemas for later models that obey them elsewhere.
+const WITH_SCHEMAS: [&str; 5] =
+    ["claude-opus-4-5", "claude-opus-4-6", "claude-sonnet-4-5", "claude-sonnet-4-6", "claude-haiku-4-5"];
 
 impl Family {
     pub(super) fn of(model: &str) -> Self {
@@ -49,6 +50,6 @@ pub(super) fn claude_name(model: &str) -> Option<&str> {
     Some(&model[start..])
 }
 
-pub(super) fn lacks_schemas(name: &str) -> bool {
-    WITHOUT_SCHEMAS.iter().any(|prefix| name.starts_with(prefix))
+pub(super) fn obeys_schemas(name: &str) -> bool {
+    WITH_SCHEMAS.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -9,7 +9,7 @@ mod request;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::{ANTHROPIC, Dialect, DialectInfo, Framing, WireRequest, claude, schema};
+use super::{ANTHROPIC, Dialect, DialectInfo, Framing, WireRequest, schema};
 use crate::draft::AnswerDraft;
 use crate::error::ModelFailure;
 use family::claude_name;
@@ -53,7 +53,7 @@ impl Dialect for Bedrock {
     }
 
     fn obeys_schemas(&self, model: &str) -> bool {
-        claude_name(model).is_some_and(|name| claude::obeys_schemas(name) && !family::lacks_schemas(name))
+        claude_name(model).is_some_and(family::obeys_schemas)
     }
 
     fn accepts_schema(&self, schema: &Value) -> bool {

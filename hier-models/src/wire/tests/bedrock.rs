@@ -296,7 +296,15 @@ fn thoughts_go_back_to_their_maker() {
 #[test]
 fn features_depend_on_the_model() {
     assert!(BEDROCK.obeys_schemas(CLAUDE) && BEDROCK.obeys_schemas(NEWER));
-    for model in [NOVA, PROFILE, "anthropic.claude-fable-5", "anthropic.claude-opus-4-1-20250805-v1:0"] {
+    for model in [
+        NOVA,
+        PROFILE,
+        "anthropic.claude-fable-5",
+        "anthropic.claude-opus-4-1-20250805-v1:0",
+        "us.anthropic.claude-opus-4-7",
+        "global.anthropic.claude-sonnet-5",
+        "anthropic.claude-haiku-5-5",
+    ] {
         assert!(!BEDROCK.obeys_schemas(model), "{model}");
     }
     assert_eq!((BEDROCK.context_tokens(CLAUDE), BEDROCK.context_tokens(NOVA)), (Some(200_000), None));

@@ -218,3 +218,34 @@ fn unsupported_schemas_become_instructions() {
     let format = &body["response_format"]["json_schema"];
     assert_eq!((&format["strict"], &format["schema"]), (&json!(false), &map));
 }
+
+/// Anthropic's own API gets a schema by default. Vertex AI gets one only if the program requests that.
+#[test]
+fn native_output_decides_about_schemas_of_claude() {
+    let schema = object(&json!({ "a": { "type": "string" } }), &["a"]);
+    let output = OutputSpec { name: "shape".to_owned(), schema: schema.clone() };
+    let request = &ChatRequest::new([Message::user("hi")]).output(output);
+    let (vertex, _) = vertex("p", "global", "claude-opus-4-6");
+    assert!(ANTHROPIC.obeys_schemas("claude-opus-4-6") && !vertex.obeys_schemas("claude-opus-4-6"));
+    for (wire, native_output, native) in [
+        (ANTHROPIC, None, true),
+        (ANTHROPIC, Some(false), false),
+        (vertex, None, false),
+        (vertex, Some(false), false),
+        (vertex, Some(true), true),
+    ] {
+        let wire_request = WireRequest {
+            model: "claude-opus-4-6",
+            maker: "m",
+            request,
+            tools: &ProviderTools::default(),
+            native_output,
+            searches_tools: false,
+            streamed: false,
+        };
+        let body = super::super::request(wire, &wire_request).unwrap();
+        assert_eq!(body.pointer("/output_config/format").is_some(), native, "{native_output:?}: {body:#}");
+        let instructed = body["system"].as_str().is_some_and(|system| system.contains(&schema.to_string()));
+        assert_eq!(instructed, !native, "{native_output:?}: {body:#}");
+    }
+}
