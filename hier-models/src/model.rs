@@ -215,7 +215,8 @@ impl Model {
     /// The schemas of some providers cannot describe every type. For such a type, an agent offers the tool even if
     /// `native` is true:
     ///
-    /// * Anthropic: types that are recursive, or contain maps or arbitrary JSON.
+    /// * Anthropic: types that are recursive, contain maps or arbitrary JSON, or have more than 24 optional fields or more
+    ///   than 16 fields with several types, such as `Option`.
     /// * Gemini: types that are recursive.
     ///
     /// For OpenAI, an agent always sends a schema if `native` is true. The schema is not strict if the type contains

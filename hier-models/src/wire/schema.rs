@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 mod choice;
+mod limits;
+
+use limits::SchemaLimits;
 
 /// The part of JSON Schema that a provider accepts.
 pub(super) struct SchemaSubset {
@@ -16,6 +19,7 @@ pub(super) struct SchemaSubset {
     keywords: &'static [&'static str],
     formats: &'static [&'static str],
     allows: &'static [SchemaFeature],
+    limits: SchemaLimits,
 }
 
 /// A feature that a provider may accept in addition to objects with known fields, lists and plain values.
@@ -45,12 +49,14 @@ pub(super) const OPENAI: SchemaSubset = SchemaSubset {
     ],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"],
     allows: &[SchemaFeature::TypeLists, SchemaFeature::Recursion],
+    limits: SchemaLimits::NONE,
 };
 
 pub(super) const ANTHROPIC: SchemaSubset = SchemaSubset {
     keywords: &[],
     formats: &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
     allows: &[SchemaFeature::Missing],
+    limits: SchemaLimits { optional_fields: 24, choices: 16 },
 };
 
 pub(super) const GEMINI: SchemaSubset = SchemaSubset {
@@ -63,6 +69,7 @@ pub(super) const GEMINI: SchemaSubset = SchemaSubset {
         SchemaFeature::AnyRoot,
         SchemaFeature::Tuples,
     ],
+    limits: SchemaLimits::NONE,
 };
 
 /// Schemas nested deeper than this are not followed.
@@ -123,7 +130,7 @@ impl SchemaSubset {
         if !definitions.is_empty() {
             fitted["$defs"] = Value::Object(definitions);
         }
-        Some(fitted)
+        self.limits.permit(&fitted).then_some(fitted)
     }
 }
 

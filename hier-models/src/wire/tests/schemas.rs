@@ -205,6 +205,35 @@ fn exploding_schemas_are_not_fitted() {
     }
 }
 
+/// Anthropic refuses a schema with too many optional fields or too many values with alternatives.
+#[test]
+fn anthropic_gets_no_schema_beyond_its_limits() {
+    let of_fields = |count: usize, part: &Value, required: bool| {
+        let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+        let fields: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), part.clone())).collect();
+        let required = if required { names } else { Vec::new() };
+        json!({ "type": "object", "properties": fields, "required": required })
+    };
+    let (text, option) = (json!({ "type": "string" }), json!({ "type": ["string", "null"] }));
+    let choice = json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] });
+    // The names of fields are not keywords.
+    let named = |count: usize| field(&object(&json!({ "anyOf": of_fields(count, &option, true) }), &["anyOf"]));
+    for (what, accepted, refused) in [
+        ("optional fields", of_fields(24, &text, false), of_fields(25, &text, false)),
+        ("options", of_fields(16, &option, true), of_fields(17, &option, true)),
+        (
+            "choices in a list",
+            of_fields(16, &json!({ "type": "array", "items": choice }), true),
+            of_fields(17, &choice, true),
+        ),
+        ("nested options", named(16), named(17)),
+    ] {
+        assert!(ANTHROPIC.accepts_schema(&accepted) && enforced_schema(ANTHROPIC, &accepted).is_some(), "{what}");
+        assert!(!ANTHROPIC.accepts_schema(&refused) && enforced_schema(ANTHROPIC, &refused).is_none(), "{what}");
+        assert!(GEMINI.accepts_schema(&refused), "{what}");
+    }
+}
+
 /// A schema that the provider cannot enforce is described in words. It never becomes the schema of an empty object.
 #[test]
 fn unsupported_schemas_become_instructions() {
