@@ -1,6 +1,6 @@
 //! OpenAI's chat completions, which llama.cpp, vLLM, LM Studio and many providers offer, too.
 
-use hier_agents::{Content, Effort, ModelOptions, OutputSpec, ToolChoice};
+use hier_agents::{Content, ModelOptions, OutputSpec, ToolChoice};
 use serde_json::{Value, json};
 
 use super::shared::{
@@ -59,7 +59,7 @@ impl Dialect for OpenAi {
         }
         set(&mut body, "response_format", request.output.as_ref().map(response_format));
         sampling(&mut body, model, options);
-        set(&mut body, "reasoning_effort", options.reasoning.as_ref().map(Effort::as_str));
+        set(&mut body, "reasoning_effort", options.reasoning.as_ref().map(|effort| thinking::openai(model, effort)));
         set(&mut body, if is_newer(model) { "max_completion_tokens" } else { "max_tokens" }, options.max_tokens);
         set(&mut body, "seed", options.seed);
         set_list(&mut body, "stop", &options.stop);

@@ -10,7 +10,7 @@ use super::shared::{
     text, tool,
 };
 use super::tool_search::{self, DeferredTools};
-use super::{Dialect, DialectInfo, Framing, WireRequest, own_tools, shared};
+use super::{Dialect, DialectInfo, Framing, WireRequest, own_tools, shared, thinking};
 use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, Segment, WireConversation};
 use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
 use crate::error::ModelFailure;
@@ -64,7 +64,7 @@ impl Dialect for Responses {
             body["include"] = json!(["reasoning.encrypted_content"]);
         }
         if let Some(effort) = &options.reasoning {
-            body["reasoning"] = json!({ "effort": effort.as_str(), "summary": "auto" });
+            body["reasoning"] = json!({ "effort": thinking::openai(model, effort), "summary": "auto" });
         }
         let mut tools: Vec<Value> = request.tools.iter().map(|spec| deferred.mark(spec, function(spec))).collect();
         tools.extend(own_tools::responses(wire_request)?);

@@ -13,6 +13,18 @@ pub(super) fn tokens(effort: &Effort, table: &[(Effort, u32)]) -> Result<u32, Mo
     })
 }
 
+/// Returns OpenAI's word for an effort. No model has both of the lowest words, `none` and `minimal`.
+pub(super) fn openai<'e>(model: &str, effort: &'e Effort) -> &'e str {
+    let is_one = |prefixes: &[&str]| prefixes.iter().any(|prefix| model.starts_with(prefix));
+    let word = match effort {
+        Effort::None | Effort::Minimal if is_one(&["o1", "o3", "o4"]) => &Effort::Low,
+        Effort::Minimal if is_one(&["gpt-5.", "gpt-6"]) => &Effort::Low,
+        Effort::None if is_one(&["gpt-5"]) && !is_one(&["gpt-5."]) => &Effort::Minimal,
+        effort => effort,
+    };
+    word.as_str()
+}
+
 /// Google's own translation of efforts, for models of Gemini that take a number.
 const GEMINI_TOKENS: [(Effort, u32); 5] = [
     (Effort::None, 0),
@@ -36,15 +48,41 @@ pub(super) fn insists_on_signatures(model: &str) -> bool {
     model.rsplit('/').next().unwrap_or(model).starts_with("gemini-") && !is_older_gemini(model)
 }
 
+fn is_gemini_pro(model: &str) -> bool {
+    model.rsplit('/').next().unwrap_or(model).contains("-pro")
+}
+
+/// Returns true for the newer models of Gemini whose least level of thinking is `low`.
+fn lacks_minimal(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let is_since = |number: &str| {
+        let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+        matches!((major.parse::<u32>(), minor.parse::<u32>()), (Ok(major), Ok(minor)) if (major, minor) >= (3, 7))
+    };
+    let rest = name.strip_prefix("gemini-").unwrap_or_default();
+    let is_newer_flash = rest == "flash-latest"
+        || rest.split_once('-').is_some_and(|(number, kind)| kind.starts_with("flash") && is_since(number));
+    is_gemini_pro(model) || (is_newer_flash && !rest.contains("-lite"))
+}
+
+/// Returns the minimum number of tokens for thinking. Gemini 2.5 Pro cannot turn off thinking.
+fn least_tokens(model: &str) -> u32 {
+    if is_gemini_pro(model) && model.contains("2.5") { 128 } else { 0 }
+}
+
 /// Returns Gemini's `thinkingConfig`.
 pub(super) fn gemini(model: &str, options: &ModelOptions) -> Result<Option<Value>, ModelFailure> {
     let Some(effort) = &options.reasoning else { return Ok(None) };
     let shown = *effort != Effort::None;
     if is_older_gemini(model) {
-        let tokens = tokens(effort, &GEMINI_TOKENS)?;
+        let tokens = tokens(effort, &GEMINI_TOKENS)?.max(least_tokens(model));
         return Ok(Some(json!({ "thinkingBudget": tokens, "includeThoughts": shown })));
     }
-    let level = if *effort == Effort::None { Effort::Minimal.as_str() } else { effort.as_str() };
+    let level = match effort {
+        Effort::None | Effort::Minimal if lacks_minimal(model) => Effort::Low.as_str(),
+        Effort::None => Effort::Minimal.as_str(),
+        effort => effort.as_str(),
+    };
     Ok(Some(json!({ "thinkingLevel": level, "includeThoughts": shown })))
 }
 

@@ -137,7 +137,9 @@ fn unset_options_are_not_sent() {
 fn effort_for_each_model_family() {
     let one = ModelOptions::new;
     let medium = || one().reasoning(Effort::Medium);
-    let none = || one().reasoning(Effort::None);
+    let (none, minimal) = (|| one().reasoning(Effort::None), || one().reasoning(Effort::Minimal));
+    let budgets = |tokens: u32, shown: bool| json!({ "thinkingBudget": tokens, "includeThoughts": shown });
+    let level = |level: &str, shown: bool| json!({ "thinkingLevel": level, "includeThoughts": shown });
     let budget = |tokens: u32| json!({ "type": "enabled", "budget_tokens": tokens });
     let cases: Vec<(&dyn Dialect, &str, ModelOptions, OptionPlace)> = vec![
         (ANTHROPIC, "claude-sonnet-4-5", medium(), Ok(("/thinking", budget(10_000)))),
@@ -196,6 +198,15 @@ fn effort_for_each_model_family() {
         ),
         (OPENAI, "gpt-5", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
         (OPENAI, "gpt-5", medium().max_tokens(9), Ok(("/max_completion_tokens", json!(9)))),
+        (OPENAI, "gpt-5-mini", none(), Ok(("/reasoning_effort", json!("minimal")))),
+        (OPENAI, "gpt-5-mini", minimal(), Ok(("/reasoning_effort", json!("minimal")))),
+        (OPENAI, "gpt-5.1", none(), Ok(("/reasoning_effort", json!("none")))),
+        (OPENAI, "gpt-5.1", minimal(), Ok(("/reasoning_effort", json!("low")))),
+        (OPENAI, "o4-mini", none(), Ok(("/reasoning_effort", json!("low")))),
+        (OPENAI, "other", minimal(), Ok(("/reasoning_effort", json!("minimal")))),
+        (RESPONSES, "o3", minimal(), Ok(("/reasoning/effort", json!("low")))),
+        (RESPONSES, "gpt-6-sol", minimal(), Ok(("/reasoning/effort", json!("low")))),
+        (RESPONSES, "gpt-5", none(), Ok(("/reasoning/effort", json!("minimal")))),
         (RESPONSES, "gpt-5", ModelOptions::new(), Ok(("/include", json!(["reasoning.encrypted_content"])))),
         (RESPONSES, "gpt-4o", ModelOptions::new(), Ok(("/include", Value::Null))),
         (
@@ -210,6 +221,14 @@ fn effort_for_each_model_family() {
             medium().reasoning(Effort::None),
             Ok(("/generationConfig/thinkingConfig", json!({ "thinkingLevel": "minimal", "includeThoughts": false }))),
         ),
+        // Pro models and newer Flash models cannot turn off thinking.
+        (GEMINI, "gemini-3.7-flash", none(), Ok(("/generationConfig/thinkingConfig", level("low", false)))),
+        (GEMINI, "gemini-3.5-flash", minimal(), Ok(("/generationConfig/thinkingConfig", level("minimal", true)))),
+        (GEMINI, "gemini-3.8-flash-lite", none(), Ok(("/generationConfig/thinkingConfig", level("minimal", false)))),
+        (GEMINI, "gemini-2.5-pro", none(), Ok(("/generationConfig/thinkingConfig", budgets(128, false)))),
+        (GEMINI, "gemini-2.5-flash", none(), Ok(("/generationConfig/thinkingConfig", budgets(0, false)))),
+        (GEMINI, "gemini-3-pro-preview", none(), Ok(("/generationConfig/thinkingConfig", level("low", false)))),
+        (GEMINI, "gemini-3.1-pro", minimal(), Ok(("/generationConfig/thinkingConfig", level("low", true)))),
         (OLLAMA, "gpt-oss:20b", medium(), Ok(("/think", json!("medium")))),
         (OLLAMA, "qwen3", none(), Ok(("/think", json!(false)))),
     ];
