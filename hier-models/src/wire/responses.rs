@@ -22,6 +22,9 @@ pub(super) struct Responses;
 const KEPT: [&str; 4] = ["id", "summary", "content", "encrypted_content"];
 /// The field with the namespace of a call.
 const NAMESPACE: &str = "namespace";
+/// The field that separates a message's comments on its work from its answer. Without it, the model may end its work
+/// too early.
+const PHASE: &str = "phase";
 /// The separator of the parts of a summary.
 const BETWEEN: &str = "\n\n";
 
@@ -88,6 +91,7 @@ impl Dialect for Responses {
         for (number, item) in (0..).zip(list(answer, "output")) {
             match text(item, "type") {
                 "message" => {
+                    keep_phase(draft, number, item);
                     for part in list(item, "content") {
                         read_text(draft, part);
                     }
@@ -118,6 +122,7 @@ impl Dialect for Responses {
                 let call = draft.add_call_delta(&call_piece(index, item, text(item, "arguments")));
                 keep_namespace(draft, call, item);
             }
+            "response.output_item.added" if text(item, "type") == "message" => keep_phase(draft, number, item),
             "response.output_text.delta" => draft.add_text(delta),
             "response.refusal.delta" => draft.add_refusal(delta),
             "response.reasoning_summary_part.added" if has_earlier(event) => draft.add_thought(number, BETWEEN),
@@ -193,6 +198,13 @@ fn keep_namespace(draft: &mut AnswerDraft, call: usize, item: &Value) {
     }
 }
 
+/// Keeps the phase of a message whose text follows.
+fn keep_phase(draft: &mut AnswerDraft, number: u64, item: &Value) {
+    if !text(item, PHASE).is_empty() {
+        draft.keep_fields(number, pick_fields(item, &[PHASE]));
+    }
+}
+
 /// Reads the finish reason and the usage of an answer.
 fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailure> {
     check_no_error(response)?;
@@ -243,13 +255,21 @@ fn input(conversation: &WireConversation<'_>) -> Vec<Value> {
 /// Adds the model's thoughts and texts, then its calls, then the results. Each call follows the thoughts that led to
 /// it.
 fn push_model_turn(input: &mut Vec<Value>, turn: &ModelTurn<'_>) {
-    input.extend(turn.segments().into_iter().filter_map(|segment| match segment {
-        Segment::Thought(thought) => reasoning(thought),
-        Segment::Text(text) => {
-            let part = json!({ "type": "output_text", "text": text });
-            Some(json!({ "type": "message", "role": "assistant", "content": [part] }))
+    let mut phase = None;
+    for segment in turn.segments() {
+        match segment {
+            Segment::Thought(thought) => {
+                phase = thought.data.get(PHASE).or(phase);
+                input.extend(reasoning(thought));
+            }
+            Segment::Text(text) => {
+                let part = json!({ "type": "output_text", "text": text });
+                let mut item = json!({ "type": "message", "role": "assistant", "content": [part] });
+                set(&mut item, PHASE, phase.cloned());
+                input.push(item);
+            }
         }
-    }));
+    }
     for call in &turn.calls {
         input.extend(call.thoughts_before().filter_map(reasoning));
         let args = call.args.to_string();

@@ -78,6 +78,47 @@ fn provider_blocks_are_sent_back_unchanged() {
     }
 }
 
+/// Each message of OpenAI's responses keeps its phase.
+#[test]
+fn phases_are_sent_back() {
+    let said = |phase: &str, text: &str| {
+        let part = json!({ "type": "output_text", "text": text });
+        json!({ "type": "message", "role": "assistant", "content": [part], "phase": phase })
+    };
+    let thought = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c" });
+    let output = json!([thought, said("commentary", "I look. "), said("final_answer", "It is so.")]);
+    let whole = read(RESPONSES, &json!({ "status": "completed", "output": output }));
+
+    let request = ChatRequest::new([Message::user("hi")]);
+    let mut draft = AnswerDraft::new(&request, RESPONSES.maker("m", RESPONSES.info().url), true);
+    for (index, item) in output.as_array().unwrap().iter().enumerate() {
+        let mut begun = item.clone();
+        begun["content"] = json!([]);
+        let event = |kind: &str, more: Value| {
+            let mut event = json!({ "type": kind, "output_index": index });
+            event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            event
+        };
+        let mut events = vec![event("response.output_item.added", json!({ "item": begun }))];
+        if let Some(text) = item.pointer("/content/0/text") {
+            events.push(event("response.output_text.delta", json!({ "delta": text })));
+        }
+        events.push(event("response.output_item.done", json!({ "item": item })));
+        events.iter().for_each(|event| RESPONSES.read_event(&mut draft, event).unwrap());
+    }
+    let end = json!({ "type": "response.completed", "response": { "status": "completed" } });
+    RESPONSES.read_event(&mut draft, &end).unwrap();
+    let streamed = draft.into_answer().unwrap().message;
+
+    for message in [whole, streamed] {
+        assert_eq!(message.text(), "I look. It is so.");
+        let sent =
+            |wire: &dyn Dialect| sent(wire, "m", &ChatRequest::new([Message::user("hi"), message.clone()])).unwrap();
+        assert_eq!(json!(sent(RESPONSES)["input"].as_array().unwrap()[1..]), output);
+        assert!(!sent(OPENAI).to_string().contains("commentary"));
+    }
+}
+
 /// If the model requests a search next to a call, Anthropic runs the search only after it has the result of the call.
 /// The request of the search then follows the call, and the result of the search comes first in the next answer.
 #[test]
