@@ -21,6 +21,8 @@ const CONTEXT: u64 = 1_048_576;
 /// The field that the provider must receive again with a call or a text.
 const SIGNATURE: &str = "thoughtSignature";
 const PARAMETERS: &str = "parametersJsonSchema";
+/// The field that requests the calls of the provider's own tools.
+pub(super) const INVOCATIONS: &str = "includeServerSideToolInvocations";
 
 impl Dialect for Gemini {
     fn info(&self) -> &DialectInfo {
@@ -70,7 +72,7 @@ impl Dialect for Gemini {
             tools.insert(0, json!({ "functionDeclarations": functions }));
             let mut config = options.tool_choice.as_ref().map_or_else(|| json!({}), tool_config);
             // If a request has both kinds of tools, the answer must contain the calls of the provider's own tools.
-            set(&mut config, "includeServerSideToolInvocations", has_own.then_some(true));
+            set(&mut config, INVOCATIONS, has_own.then_some(true));
             set_object(&mut body, "toolConfig", config);
         }
         set(&mut body, "tools", (!tools.is_empty()).then_some(tools));

@@ -20,6 +20,7 @@ pub(crate) const AZURE: &dyn Dialect = &Hosted {
     },
     key_header: Some("api-key"),
     cost: None,
+    adapt: |_| {},
 };
 pub(crate) const OPENROUTER: &dyn Dialect = &Hosted {
     dialect: OPENAI,
@@ -33,6 +34,7 @@ pub(crate) const OPENROUTER: &dyn Dialect = &Hosted {
     },
     key_header: None,
     cost: Some(cost_in_credits),
+    adapt: |_| {},
 };
 /// Google's models on Vertex AI.
 pub(crate) const VERTEX: &dyn Dialect = &Hosted {
@@ -47,6 +49,7 @@ pub(crate) const VERTEX: &dyn Dialect = &Hosted {
     },
     key_header: None,
     cost: None,
+    adapt: remove_invocations,
 };
 pub(crate) const VERTEX_CLAUDE: &dyn Dialect = &VertexClaude;
 
@@ -58,6 +61,8 @@ struct Hosted {
     key_header: Option<&'static str>,
     /// Finds the cost in an answer or an event, if the provider reports it.
     cost: Option<fn(&Value) -> Option<Usd>>,
+    /// Changes a request where the provider differs from the dialect.
+    adapt: fn(&mut Value),
 }
 
 impl Dialect for Hosted {
@@ -97,7 +102,9 @@ impl Dialect for Hosted {
     }
 
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
-        self.dialect.body(wire_request)
+        let mut body = self.dialect.body(wire_request)?;
+        (self.adapt)(&mut body);
+        Ok(body)
     }
 
     fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
@@ -132,6 +139,17 @@ fn cost_in_credits(answer: &Value) -> Option<Usd> {
         return Some(charged);
     }
     Some(charged + amount("/cost_details/upstream_inference_cost")?)
+}
+
+/// Removes the request for the calls of Google's own tools, a field that Vertex AI refuses.
+fn remove_invocations(body: &mut Value) {
+    let Some(Value::Object(config)) = body.get_mut("toolConfig") else { return };
+    config.remove(gemini::INVOCATIONS);
+    if config.is_empty()
+        && let Value::Object(fields) = body
+    {
+        fields.remove("toolConfig");
+    }
 }
 
 /// The version of the API, which Vertex AI takes in the body.
@@ -217,9 +235,12 @@ pub(crate) fn azure_url(resource: &str) -> String {
 pub(crate) fn vertex(project: &str, location: &str, model: &str) -> (&'static dyn Dialect, String) {
     let (dialect, publisher) =
         if model.starts_with("claude") { (VERTEX_CLAUDE, "anthropic") } else { (VERTEX, "google") };
-    let region = if location == "global" { String::new() } else { format!("{location}-") };
-    let url = format!(
-        "https://{region}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}/publishers/{publisher}"
-    );
+    let host = match location {
+        "global" => "aiplatform.googleapis.com".to_owned(),
+        // Locations of several regions.
+        "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
+        region => format!("{region}-aiplatform.googleapis.com"),
+    };
+    let url = format!("https://{host}/v1/projects/{project}/locations/{location}/publishers/{publisher}");
     (dialect, url)
 }

@@ -127,6 +127,11 @@ async fn vertex_takes_tokens_for_models_of_google() {
     assert!(url("us-east5", "claude-opus-4-5").contains(regional));
     let global = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google";
     assert!(url("global", "gemini-3-pro").contains(global));
+    for location in ["us", "eu"] {
+        let of_regions =
+            format!("https://aiplatform.{location}.rep.googleapis.com/v1/projects/p/locations/{location}/");
+        assert!(url(location, "gemini-3-pro").contains(&of_regions));
+    }
     let server = Server::start([gemini()]).await;
     let model = Model::vertex("p", "global", "gemini-3-pro").url(&server.url);
     let error = model.chat(ask("hello")).await.unwrap_err().to_string();

@@ -1,6 +1,6 @@
 //! The providers' own tools: their declarations, and the providers that lack them.
 
-use hier_agents::{ChatRequest, Message, ModelOptions, PromptCache};
+use hier_agents::{ChatRequest, Message, ModelOptions, PromptCache, ToolChoice};
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -128,6 +128,18 @@ fn conflicting_tools_are_refused() {
     let body = sent_with(&search, GEMINI, "gemini-3-flash", &asked).unwrap();
     assert_eq!(body["toolConfig"], json!({ "includeServerSideToolInvocations": true }));
     assert_eq!(sent_with(&search, GEMINI, "gemini-3-flash", &hi()).unwrap().get("toolConfig"), None);
+}
+
+/// Vertex AI has no field for the calls of its own tools.
+#[test]
+fn vertex_gets_no_field_for_its_own_calls() {
+    let (vertex, _) = vertex("p", "global", "gemini-3-flash");
+    let search = searching(WebSearch::new());
+    let body = sent_with(&search, vertex, "gemini-3-flash", &asking(ModelOptions::new())).unwrap();
+    assert_eq!(body.get("toolConfig"), None, "{body:#}");
+    let none = asking(ModelOptions::new().tool_choice(ToolChoice::None));
+    let body = sent_with(&search, vertex, "gemini-3-flash", &none).unwrap();
+    assert_eq!(body["toolConfig"], json!({ "functionCallingConfig": { "mode": "NONE" } }));
 }
 
 /// The cache mark is on the last tool, so that all tools are cached.
