@@ -21,8 +21,6 @@ pub(super) struct Anthropic;
 /// The maximum answers of models by name prefix, in tokens. Anthropic requires a limit in each request.
 const LONGEST: [(&str, u32); 4] =
     [("claude-3-7", 64_000), ("claude-3-5", 8_192), ("claude-3-", 4_096), ("claude-opus-4-1", 32_000)];
-/// The default context size of all models, in tokens.
-const CONTEXT: u64 = 200_000;
 /// The maximum answer of all other models, in tokens.
 const LONGEST_OTHERWISE: u32 = 32_000;
 
@@ -54,7 +52,7 @@ impl Dialect for Anthropic {
     }
 
     fn context_tokens(&self, model: &str) -> Option<u64> {
-        model.starts_with("claude-").then_some(CONTEXT)
+        model.starts_with("claude-").then(|| claude::context_tokens(model))
     }
 
     fn searches_tools(&self, model: &str) -> Option<bool> {

@@ -14,6 +14,8 @@ const SCHEMAS: (u32, u32) = (4, 5);
 const SEARCHES: (u32, u32) = (4, 5);
 /// First version that decides how much to think. It takes a word for the effort. Earlier versions take a number.
 const ADAPTIVE: (u32, u32) = (4, 6);
+/// First version with the larger context.
+const LONG: (u32, u32) = (4, 6);
 /// First version that refuses temperature and top-p, and shows thoughts only on request.
 const QUIET: (u32, u32) = (4, 7);
 /// First version that thinks by default.
@@ -48,6 +50,10 @@ fn is_since(model: &str, since: (u32, u32)) -> bool {
 
 pub(super) fn obeys_schemas(model: &str) -> bool {
     is_since(model, SCHEMAS) || (model.contains("opus") && is_since(model, (4, 1)))
+}
+
+pub(super) fn context_tokens(model: &str) -> u64 {
+    if is_since(model, LONG) { 1_000_000 } else { 200_000 }
 }
 
 pub(super) fn takes_sampling(model: &str) -> bool {

@@ -191,7 +191,7 @@ impl Dialect for VertexClaude {
     }
 
     fn context_tokens(&self, model: &str) -> Option<u64> {
-        ANTHROPIC.context_tokens(model)
+        ANTHROPIC.context_tokens(&plain_name(model))
     }
 
     /// Off by default, because some versions of the platform require a header for the search.

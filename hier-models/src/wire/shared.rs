@@ -198,14 +198,22 @@ pub(super) fn by_name<T: Copy>(table: &[(&str, T)], model: &str) -> Option<T> {
 }
 
 /// The context sizes of OpenAI's models, in tokens.
-const CONTEXTS_OF_OPENAI: [(&str, u64); 9] = [
+const CONTEXTS_OF_OPENAI: [(&str, u64); 17] = [
     ("gpt-4.1", 1_047_576),
     ("gpt-4o", 128_000),
     ("gpt-4-turbo", 128_000),
     ("gpt-5-chat", 128_000),
-    // The limit of the input. The whole context has 400,000 tokens.
+    // The limits of the input. The whole context is larger by the maximum answer of 128,000 tokens.
+    ("gpt-5.4-mini", 272_000),
+    ("gpt-5.4-nano", 272_000),
+    ("gpt-5.4", 922_000),
+    ("gpt-5.5", 922_000),
+    ("gpt-5.6", 922_000),
+    ("gpt-6", 922_000),
     ("gpt-5", 272_000),
     ("gpt-3.5-turbo", 16_385),
+    ("o1-mini", 128_000),
+    ("o1-preview", 128_000),
     ("o1", 200_000),
     ("o3", 200_000),
     ("o4", 200_000),

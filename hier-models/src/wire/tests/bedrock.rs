@@ -308,4 +308,5 @@ fn features_depend_on_the_model() {
         assert!(!BEDROCK.obeys_schemas(model), "{model}");
     }
     assert_eq!((BEDROCK.context_tokens(CLAUDE), BEDROCK.context_tokens(NOVA)), (Some(200_000), None));
+    assert_eq!(BEDROCK.context_tokens(NEWER), Some(1_000_000));
 }
