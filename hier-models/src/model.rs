@@ -236,8 +236,9 @@ impl Model {
         self.with(|server| server.searches_tools = Some(searches))
     }
 
-    /// Sets the time after which hier aborts a stream that sends no data. Comments and pings do not count as data.
-    /// Defaults to 2 minutes.
+    /// Sets the time after which hier aborts a stream that sends no data. Comments do not count as data. Pings count only
+    /// if they come from Anthropic's API, because its newer models may reason for minutes without other events. Defaults
+    /// to 2 minutes.
     ///
     /// If hier aborts a stream that has not sent text or a tool call yet, hier sends the request again, as often as
     /// [`retry`](Self::retry) allows. Set a longer time for a model that reasons for longer than 2 minutes without

@@ -18,7 +18,7 @@ use crate::endpoint::ChatEndpoint;
 use crate::error::{ModelFailure, error_chain};
 use crate::retry::AttemptCounter;
 use crate::transport;
-use crate::wire::Framing;
+use crate::wire::{self, Framing};
 
 #[cfg(feature = "bedrock")]
 mod frames;
@@ -201,6 +201,11 @@ impl AnswerStream {
                 Err(_) => return Some(Err(ModelFailure::stalled(idle_timeout))),
             };
             if value.as_ref().is_ok_and(is_ping) {
+                // Anthropic's models may think for minutes without any other event. The limit of the whole answer
+                // still applies.
+                if self.endpoint.wire.info().name == wire::ANTHROPIC.info().name && !self.draft.complete {
+                    deadline = Instant::now() + patience;
+                }
                 continue;
             }
             return Some(value);

@@ -230,20 +230,28 @@ fn stream_is_read_after_its_finish_reason() {
     }
 }
 
-/// Only data counts. Comments and pings do not keep a stream alive.
+/// Only data counts. Comments do not keep a stream alive, and pings only keep a stream of Anthropic's API alive.
 #[test]
 fn silent_stream_times_out() {
-    let begin = events(&[openai_delta(&json!({ "content": "hi" }), None)]);
+    let openai = events(&[openai_delta(&json!({ "content": "hi" }), None)]);
+    let delta = json!({ "type": "text_delta", "text": "hi" });
+    let anthropic = events(&[json!({ "type": "content_block_delta", "index": 0, "delta": delta })]);
+    let (comment, ping) = (": processing\n\n".to_owned(), events(&[json!({ "type": "ping" })]));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    for (kept_alive, is_alive) in
-        [(": processing\n\n".to_owned(), false), (events(&[json!({ "type": "ping" })]), false), (begin.clone(), true)]
-    {
-        let ticks = stream::unfold(Bytes::from(kept_alive), |tick| async move {
+    for (wire, begin, kept_alive, is_alive) in [
+        (OPENAI, &openai, vec![&comment], false),
+        (OPENAI, &openai, vec![&ping], false),
+        (OPENAI, &openai, vec![&openai], true),
+        (ANTHROPIC, &anthropic, vec![&comment], false),
+        (ANTHROPIC, &anthropic, vec![&ping, &ping, &ping, &anthropic], true),
+    ] {
+        let kept_alive: Vec<Bytes> = kept_alive.into_iter().cloned().map(Bytes::from).collect();
+        let ticks = stream::iter(kept_alive.into_iter().cycle()).then(|tick| async move {
             tokio::time::sleep(Duration::from_secs(50)).await;
-            Some((Ok(tick.clone()), tick))
+            Ok(tick)
         });
         let begin = Bytes::from(begin.clone());
-        let mut pieces = stream_of(OPENAI, Box::pin(stream::once(async move { Ok(begin) }).chain(ticks)));
+        let mut pieces = stream_of(wire, Box::pin(stream::once(async move { Ok(begin) }).chain(ticks)));
         runtime.block_on(async {
             let start = tokio::time::Instant::now();
             for _ in 0..10 {
