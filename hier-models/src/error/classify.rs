@@ -86,8 +86,12 @@ pub(super) fn kind_of_status(status: StatusCode, text: &str, body: &Value) -> Fa
     {
         return FailureKind::TooLong;
     }
-    let passes = status.is_server_error() || [408, 409, 424, 425, 429].contains(&status.as_u16());
-    if passes { FailureKind::Unavailable } else { FailureKind::Refused }
+    if is_passing(status.as_u16().into()) { FailureKind::Unavailable } else { FailureKind::Refused }
+}
+
+/// Returns true for a status that another attempt may not have.
+fn is_passing(status: u64) -> bool {
+    [408, 409, 424, 425, 429].contains(&status) || (500..600).contains(&status)
 }
 
 /// Classifies an error that replaces an answer.
@@ -101,7 +105,7 @@ pub(super) fn kind_of_error(text: &str, error: &Value) -> FailureKind {
     let code = error_object(error).get("code").and_then(Value::as_u64).unwrap_or_default();
     let passes =
         error_names(error).any(|name| PASSING.iter().any(|passing| name.to_ascii_lowercase().contains(passing)));
-    if passes || code == 429 || (500..600).contains(&code) { FailureKind::Unavailable } else { FailureKind::Refused }
+    if passes || is_passing(code) { FailureKind::Unavailable } else { FailureKind::Refused }
 }
 
 /// Returns the delay that Google's APIs put into the error body.
@@ -194,6 +198,16 @@ mod tests {
         let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
         assert_eq!(kind_of_status(StatusCode::TOO_MANY_REQUESTS, "You exceeded", &body), FailureKind::Refused);
         assert_eq!(kind_of_error("You exceeded", &body), FailureKind::Refused);
+    }
+
+    #[test]
+    fn codes_in_the_body_count_as_the_status() {
+        for code in [400, 404, 408, 409, 424, 425, 429, 499, 500, 529, 600] {
+            let kind = kind_of_error("no", &json!({ "error": { "message": "no", "code": code } }));
+            let passes = [408, 409, 424, 425, 429, 500, 529].contains(&code);
+            let expected = if passes { FailureKind::Unavailable } else { FailureKind::Refused };
+            assert_eq!(kind, expected, "{code}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ const REASONS: [(&[&str], FinishReason); 4] = [
             "blocklist",
             "prohibited_content",
             "spii",
+            "model_armor",
             "image_safety",
             "image_prohibited_content",
             "image_recitation",

@@ -142,6 +142,13 @@ fn refused() -> Vec<Odd> {
             vec![],
         ),
         (
+            "a filter of the platform after a text",
+            GEMINI,
+            events(&[part(), gemini(&json!([]), Some("MODEL_ARMOR"))]),
+            ("He", filtered()),
+            vec![],
+        ),
+        (
             "a block after a text",
             GEMINI,
             events(&[part(), json!({ "promptFeedback": { "blockReason": "SAFETY" } })]),
