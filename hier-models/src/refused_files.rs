@@ -2,6 +2,7 @@
 //!
 //! A refused file stays in the conversation. Without this recovery, each later request would fail, too.
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::error::{FailureKind, ModelFailure};
@@ -29,8 +30,12 @@ const CONVERSATION: [&str; 3] = ["messages", "contents", "input"];
 const BLOCKS: [&str; 4] = ["image", "document", "video", "audio"];
 const PARTS: [&str; 3] = ["content", "parts", "output"];
 
-/// Returns true if a file is a probable reason for the refusal of a request.
+/// Returns true if a file is a probable reason for the refusal of a request. Files are the largest parts of a request
+/// that exceeds the server's limit in bytes.
 pub(crate) fn is_about_a_file(failure: &ModelFailure) -> bool {
+    if failure.status == Some(StatusCode::PAYLOAD_TOO_LARGE) {
+        return true;
+    }
     let reason = failure.reason.to_ascii_lowercase();
     failure.kind == FailureKind::Refused
         && failure.status.is_some_and(|status| [400, 415, 422].contains(&status.as_u16()))

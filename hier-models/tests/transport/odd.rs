@@ -197,6 +197,22 @@ async fn refused_file_is_omitted_once() {
     assert_eq!(server.asked().len(), 5);
 }
 
+/// A request that exceeds the server's limit in bytes is sent again without its files. Without files, it is too long.
+#[tokio::test]
+async fn request_with_files_above_the_size_limit_is_sent_without_them() {
+    let too_large = || failed(413, "", "Payload Too Large");
+    let server = Server::start([too_large(), whole("I cannot see it."), too_large(), too_large(), too_large()]).await;
+    let model = Model::at(&server.url, "m").retry(quick());
+    assert_eq!(model.chat(with_image()).await.unwrap().text(), "I cannot see it.");
+    let content = server.asked()[1].body["messages"][0]["content"].clone();
+    assert!(content[1]["text"].as_str().unwrap().contains("Payload Too Large"), "{content}");
+    for (request, count) in [(with_image(), 4), (ask("hello"), 5)] {
+        let error = model.chat(request).await.unwrap_err();
+        assert!(matches!(error, ModelError::TooLong { .. }), "{error:?}");
+        assert_eq!(server.asked().len(), count);
+    }
+}
+
 /// A 413 response counts as too long, as do errors with other wordings of it.
 #[tokio::test]
 async fn other_wordings_of_too_long_are_recognized() {
