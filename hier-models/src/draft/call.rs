@@ -69,7 +69,8 @@ impl CallDraft {
 ///
 /// Some servers number the calls, others send ids, and others send neither. Some send a new id with each delta, or one
 /// number for all calls. A delta with a new number starts a call. Any other delta starts a call only if it has a name
-/// and a second sign: another id, another name, or a complete object before it.
+/// and a second sign: another id, another name, or a complete object before it. An empty delta without an id needs another
+/// name.
 pub(super) fn continued_call(calls: &[CallDraft], delta: &CallDelta<'_>) -> Option<usize> {
     if delta.index.is_none()
         && !delta.id.is_empty()
@@ -87,6 +88,8 @@ pub(super) fn continued_call(calls: &[CallDraft], delta: &CallDelta<'_>) -> Opti
         CallDelta { name: "", .. } => false,
         CallDelta { id, .. } if !id.is_empty() && call.id == *id => false,
         CallDelta { index: None, .. } if has_other_id => true,
+        // The next object starts a call even if it arrives without a name.
+        CallDelta { id: "", args: "", .. } => has_other_name,
         _ => has_other_name || (!call.name.is_empty() && call.is_whole()),
     };
     (!begins).then_some(place)

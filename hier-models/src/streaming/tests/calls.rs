@@ -100,6 +100,20 @@ fn deltas_join_their_call() {
             vec![piece(None, "", "pay", "{\"eur\":"), piece(None, "", "pay", "5}"), piece(None, "", "pay", "{}")],
             vec![("pay", json!({ "eur": 5 })), ("pay", json!({}))],
         ),
+        (
+            "the name each time, with an empty end, without an id",
+            vec![
+                piece(Some(0), "", "pay", "{\"eur\":"),
+                piece(Some(0), "", "pay", "5}"),
+                piece(Some(0), "", "pay", ""),
+            ],
+            vec![("pay", json!({ "eur": 5 }))],
+        ),
+        (
+            "an empty start of a second call without an id",
+            vec![piece(None, "", "pay", "{\"eur\":5}"), piece(None, "", "pay", ""), piece(None, "", "", "{\"eur\":6}")],
+            vec![("pay", json!({ "eur": 5 })), ("pay", json!({ "eur": 6 }))],
+        ),
     ];
     for (what, calls, expected) in cases {
         let answer = read(OPENAI, &[openai_calls(&calls, "tool_calls").as_bytes()]).unwrap();
