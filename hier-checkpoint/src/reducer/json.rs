@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use super::ReduceError;
+use super::{ReduceError, merged_places, put_at};
 
 /// Maximum length of a value in an error message, in characters.
 const LONGEST_EXCERPT: usize = 100;
@@ -186,17 +186,13 @@ fn to_float(integer: i128, float: f64) -> Ordering {
 }
 
 fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
-    for item in new {
-        // A null is not an id: two items with it would count as one item.
-        let Some(id) = item.get("id").filter(|id| !id.is_null()) else {
-            let item = excerpt(&item);
-            return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
-        };
-        match old.iter_mut().find(|known| known.get("id") == Some(id)) {
-            Some(known) => *known = item,
-            None => old.push(item),
-        }
+    // A null is not an id: two items with it would count as one item.
+    if let Some(item) = new.iter().find(|item| item.get("id").is_none_or(Value::is_null)) {
+        let item = excerpt(item);
+        return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
     }
+    let places = merged_places(old.iter().map(|item| item.get("id")), new.iter().map(|item| item.get("id")));
+    put_at(old, new, places);
     Ok(())
 }
 

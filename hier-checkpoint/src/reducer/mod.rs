@@ -206,7 +206,7 @@ impl Logical for bool {
 )]
 pub trait Identified {
     /// The type of the id.
-    type Id: PartialEq;
+    type Id: Eq + Hash;
     /// Returns the id of the item.
     fn id(&self) -> &Self::Id;
 }
@@ -225,11 +225,50 @@ pub trait Upsert {
 
 impl<T: Identified> Upsert for Vec<T> {
     fn upsert(&mut self, new: Self) {
-        for item in new {
-            match self.iter_mut().find(|old| old.id() == item.id()) {
-                Some(old) => *old = item,
-                None => self.push(item),
-            }
+        let places = merged_places(self.iter().map(T::id), new.iter().map(T::id));
+        put_at(self, new, places);
+    }
+}
+
+/// Maximum number of written items that are compared with all items. An index would cost more than it saves.
+const FEW_ITEMS: usize = 16;
+
+/// Returns the position of each new item in the merged list: that of the first item with its id, or a position behind
+/// the old items. The items can be a client's data, so the time must not grow with the product of both lengths.
+fn merged_places<I: Copy + Eq + Hash>(
+    old: impl Iterator<Item = I>,
+    new: impl ExactSizeIterator<Item = I>,
+) -> Vec<usize> {
+    let mut all: Vec<I> = old.collect();
+    if new.len() <= FEW_ITEMS {
+        let mut place = |id| {
+            all.iter().position(|known| *known == id).unwrap_or_else(|| {
+                all.push(id);
+                all.len() - 1
+            })
+        };
+        return new.map(&mut place).collect();
+    }
+    let mut places = HashMap::with_capacity(all.len() + new.len());
+    for (place, id) in all.iter().enumerate() {
+        places.entry(*id).or_insert(place);
+    }
+    let mut len = all.len();
+    let mut place = |id| {
+        *places.entry(id).or_insert_with(|| {
+            len += 1;
+            len - 1
+        })
+    };
+    new.map(&mut place).collect()
+}
+
+/// Puts the new items at their [places](merged_places).
+fn put_at<T>(list: &mut Vec<T>, new: Vec<T>, places: Vec<usize>) {
+    for (item, place) in new.into_iter().zip(places) {
+        match list.get_mut(place) {
+            Some(old) => *old = item,
+            None => list.push(item),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Writes as the setters of a state take them, and the reducers that are chosen by name.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use hier_checkpoint::reducer::json::Builtin;
 use hier_checkpoint::reducer::{
@@ -234,4 +236,90 @@ fn refusal_quotes_only_the_beginning_of_a_value() {
     let custom = ReduceError::new("é".repeat(10_000)).to_string();
     assert_eq!((custom.chars().count(), custom.ends_with("é…")), (2_001, true));
     assert_eq!(ReduceError::new("short").to_string(), "short");
+}
+
+thread_local! {
+    static COMPARISONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An id that counts its comparisons.
+#[derive(Debug)]
+struct CountedId(u32);
+
+impl PartialEq for CountedId {
+    fn eq(&self, other: &Self) -> bool {
+        COMPARISONS.set(COMPARISONS.get() + 1);
+        self.0 == other.0
+    }
+}
+
+impl Eq for CountedId {}
+
+impl Hash for CountedId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// An item whose second field distinguishes it from other items with its id.
+#[derive(Debug)]
+struct CountedItem(CountedId, u32);
+
+impl Identified for CountedItem {
+    type Id = CountedId;
+
+    fn id(&self) -> &CountedId {
+        &self.0
+    }
+}
+
+fn counted(ids: &[u32], first: u32) -> Vec<CountedItem> {
+    ids.iter().zip(first..).map(|(id, text)| CountedItem(CountedId(*id), text)).collect()
+}
+
+fn in_json(items: &[CountedItem]) -> Vec<Value> {
+    items.iter().map(|CountedItem(id, text)| json!({ "id": id.0, "text": text })).collect()
+}
+
+/// Merges items like `by_id`, by comparing each written item with all others.
+fn merged_simply(mut items: Vec<CountedItem>, new: Vec<CountedItem>) -> Vec<CountedItem> {
+    for item in new {
+        match items.iter_mut().find(|old| old.0.0 == item.0.0) {
+            Some(old) => *old = item,
+            None => items.push(item),
+        }
+    }
+    items
+}
+
+/// Merges with `by_id`, as typed items and as JSON. Returns the merged items.
+fn merged_by_id(old: &[u32], new: &[u32]) -> [Vec<Value>; 2] {
+    let (mut items, written) = (counted(old, 0), counted(new, 1_000_000));
+    let mut values = Value::from(in_json(&items));
+    let write = Value::from(in_json(&written));
+    builtin::by_id(&mut items, written);
+    (Builtin::ById.reducer())(&mut values, write).expect("all items have an id");
+    [in_json(&items), values.as_array().cloned().unwrap_or_default()]
+}
+
+#[test]
+fn by_id_merges_lists_of_any_length_like_a_simple_loop() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..500 {
+        let mut ids = |most: usize| -> Vec<u32> { (0..random.usize(..most)).map(|_| random.u32(..30)).collect() };
+        let (old, new) = (ids(40), ids(40));
+        let wanted = in_json(&merged_simply(counted(&old, 0), counted(&new, 1_000_000)));
+        assert_eq!(merged_by_id(&old, &new), [wanted.clone(), wanted], "{old:?} {new:?}");
+    }
+}
+
+#[test]
+fn by_id_compares_each_of_many_ids_only_a_few_times() {
+    let (old, new): (Vec<u32>, Vec<u32>) = ((0..50_000).collect(), (25_000..75_000).collect());
+    COMPARISONS.set(0);
+    let [items, values] = merged_by_id(&old, &new);
+    // Comparisons of all pairs would be more than 10^9.
+    assert!(COMPARISONS.get() < 1_000_000, "{}", COMPARISONS.get());
+    assert_eq!((items.len(), items[25_000]["text"].as_u64()), (75_000, Some(1_000_000)));
+    assert_eq!(items, values);
 }
