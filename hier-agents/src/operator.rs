@@ -1,5 +1,6 @@
 //! Questions of agents to their operator, a person: approvals of calls, and anything else.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::client::call_of_question;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
-use hier_checkpoint::message::{Message, Messages, ToolCall};
+use hier_checkpoint::message::{IdQueues, Message, Messages, ToolCall};
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values, Writes};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
@@ -58,15 +59,21 @@ pub(crate) fn answer_left_calls<S: Values>(
     if calls.is_empty() {
         return input;
     }
+    let reasons = withdrawal_reasons(withdrawn);
+    let mut by_id: HashMap<&str, &ToolCall> = HashMap::new();
+    for call in &calls {
+        by_id.entry(&call.id).or_insert(call);
+    }
+    let mut ids = IdQueues::of(calls.iter().map(|call| &*call.id));
+    let mut is_answered = vec![false; calls.len()];
     // A message of the conversation can have the same call id, because some providers use an id again.
     let is_known = |message: &Message| message.id.as_deref().is_some_and(|id| conversation.place(id).is_some());
-    let is_clients = |call: &ToolCall| withdrawn.iter().filter_map(call_of_question).any(|asked| is_same(&asked, call));
-    let mut left = calls.clone();
     let mut is_kept = |message: &Message| {
-        let call = calls.iter().find(|call| message.tool_call_id() == Some(&call.id));
+        let call = message.tool_call_id().and_then(|id| by_id.get(id));
         let Some(call) = call.filter(|_| !is_known(message)) else { return true };
-        let place = left.iter().position(|other| is_clients(call) && other.id == call.id);
-        place.map(|place| left.remove(place)).is_some()
+        let is_clients = reasons.get(&key(call)).is_some_and(|reason| reason.is_clients);
+        let answered = if is_clients { ids.take(&call.id, 0) } else { None };
+        answered.inspect(|place| is_answered[*place] = true).is_some()
     };
     let mut kept: Writes<S> = Writes::new();
     for given in input {
@@ -75,21 +82,39 @@ pub(crate) fn answer_left_calls<S: Values>(
         kept.push(if messages.len() == added.len() { given } else { write(messages) });
     }
     // The results come first, so that they directly follow their calls.
-    let results: Messages = left.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
+    let left = calls.into_iter().zip(is_answered).filter(|(_, is_answered)| !is_answered);
+    let text = |call: &ToolCall| reasons.get(&key(call)).map_or(prompts::LEFT, |reason| reason.text);
+    let results: Messages = left.map(|(call, _)| prompts::refusal(call, text(call))).collect();
     let results = (!results.is_empty()).then(|| write(results));
     results.into_iter().chain(kept).collect()
 }
 
-fn is_same(call: &ToolCall, other: &ToolCall) -> bool {
-    other.id == call.id && other.name == call.name
+/// Why a question about a call has no answer.
+struct WithdrawalReason {
+    text: &'static str,
+    /// True if a question asks the client to run the call's tool.
+    is_clients: bool,
 }
 
-fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
-    let mut reasons = withdrawn.iter().filter_map(|question| match ApprovalRequest::deserialize(question) {
-        Ok(request) => is_same(&request.call, call).then_some(prompts::WITHDRAWN),
-        Err(_) => call_of_question(question).filter(|asked| is_same(asked, call)).map(|_| prompts::UNANSWERED),
-    });
-    prompts::refusal(call, reasons.next().unwrap_or(prompts::LEFT))
+fn key(call: &ToolCall) -> (String, String) {
+    (call.id.clone(), call.name.clone())
+}
+
+/// Returns the reasons by the ids and names of the calls. The first question of a call determines the text.
+fn withdrawal_reasons(withdrawn: &[Value]) -> HashMap<(String, String), WithdrawalReason> {
+    let mut reasons: HashMap<_, WithdrawalReason> = HashMap::new();
+    for question in withdrawn {
+        let (call, text, is_clients) = match ApprovalRequest::deserialize(question) {
+            Ok(request) => (request.call, prompts::WITHDRAWN, false),
+            Err(_) => match call_of_question(question) {
+                Some(call) => (call, prompts::UNANSWERED, true),
+                None => continue,
+            },
+        };
+        let first = WithdrawalReason { text, is_clients };
+        reasons.entry((call.id, call.name)).or_insert(first).is_clients |= is_clients;
+    }
+    reasons
 }
 
 /// An operator's answer to an [`ApprovalRequest`]. Its JSON form is `{"decision": "approve"}`, `{"decision": "edit",

@@ -6,9 +6,10 @@
 //! provider that made them.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hier_agents::{Body, ChatRequest, Content, Message, Reasoning, ToolCall, ToolStatus};
+use hier_core::message::IdQueues;
 use serde_json::Value;
 
 use crate::media::sendable;
@@ -112,15 +113,29 @@ impl<'a> WireConversation<'a> {
     pub(crate) fn new(request: &'a ChatRequest, maker: &str) -> Self {
         let list: Vec<&Message> = request.messages.iter().collect();
         let mut conversation = Self { system: Vec::new(), turns: Vec::with_capacity(list.len()) };
-        let mut results = ResultMatcher { list: &list, used: vec![false; list.len()], ids: HashSet::new() };
+        let mut results = ResultMatcher::new(&list);
+        let mut instructions = HashSet::new();
         for (place, message) in list.iter().enumerate() {
             match &message.body {
-                Body::System { content } => conversation.add_instructions(content.text()),
+                Body::System { content } => {
+                    let text = content.text();
+                    if !text.trim().is_empty() && instructions.insert(text.clone()) {
+                        conversation.system.push(text);
+                    }
+                }
                 Body::User { content } => conversation.turns.push(ConversationTurn::User(sendable(content))),
                 Body::Assistant { content, calls, reasoning, .. } => {
-                    let own: Vec<&Reasoning> = reasoning.iter().filter(|thought| thought.maker == maker).collect();
-                    let calls = calls.iter().map(|call| results.pair(place, call, &own)).collect();
-                    let thoughts = own.into_iter().filter(|thought| thought.call.is_none()).collect();
+                    let own = || reasoning.iter().filter(|thought| thought.maker == maker);
+                    let mut of_calls: HashMap<&str, Vec<&Reasoning>> = HashMap::new();
+                    for thought in own() {
+                        if let Some(call) = &thought.call {
+                            of_calls.entry(call).or_default().push(thought);
+                        }
+                    }
+                    // If calls have the same id, the first one gets the thoughts.
+                    let mut of_call = |call: &ToolCall| of_calls.remove(&*call.id).unwrap_or_default();
+                    let calls = calls.iter().map(|call| results.pair(place, call, of_call(call))).collect();
+                    let thoughts = own().filter(|thought| thought.call.is_none()).collect();
                     conversation.add_model_turn(content.text(), calls, thoughts);
                 }
                 Body::Tool { content, .. } if !results.used[place] => {
@@ -143,12 +158,6 @@ impl<'a> WireConversation<'a> {
         matches!(self.turns.first(), Some(ConversationTurn::User(_)))
     }
 
-    fn add_instructions(&mut self, text: String) {
-        if !text.trim().is_empty() && !self.system.contains(&text) {
-            self.system.push(text);
-        }
-    }
-
     /// Adds a message of the model. Providers refuse an empty message unless it has a provider-specific part.
     fn add_model_turn(&mut self, text: String, calls: Vec<AnsweredCall<'a>>, thoughts: Vec<&'a Reasoning>) {
         let text = Some(text).filter(|text| !text.trim().is_empty());
@@ -162,15 +171,23 @@ impl<'a> WireConversation<'a> {
 /// Pairs calls with their results, and gives each call a unique id.
 struct ResultMatcher<'a, 'l> {
     list: &'l [&'a Message],
+    results: IdQueues<'a>,
     used: Vec<bool>,
     ids: HashSet<String>,
+    /// The smallest number that was not tried as a part of an id.
+    next_number: usize,
 }
 
-impl<'a> ResultMatcher<'a, '_> {
+impl<'a, 'l> ResultMatcher<'a, 'l> {
+    fn new(list: &'l [&'a Message]) -> Self {
+        let results = list.iter().enumerate().filter_map(|(at, message)| Some((message.tool_call_id()?, at)));
+        let results = IdQueues::at(results);
+        Self { list, results, used: vec![false; list.len()], ids: HashSet::new(), next_number: 0 }
+    }
+
     /// Pairs a call with the first later result of the same id that belongs to no other call.
-    fn pair(&mut self, place: usize, call: &'a ToolCall, thoughts: &[&'a Reasoning]) -> AnsweredCall<'a> {
-        let answers = |at: &usize| !self.used[*at] && self.list[*at].tool_call_id() == Some(&*call.id);
-        let result = (place + 1..self.list.len()).find(answers);
+    fn pair(&mut self, place: usize, call: &'a ToolCall, thoughts: Vec<&'a Reasoning>) -> AnsweredCall<'a> {
+        let result = self.results.take(&call.id, place + 1);
         let (result, failed) = match result.map(|at| (at, &self.list[at].body)) {
             Some((at, Body::Tool { content, status, .. })) => {
                 self.used[at] = true;
@@ -181,16 +198,15 @@ impl<'a> ResultMatcher<'a, '_> {
         let id = self.unique_id(&call.id);
         let name = if is_name(&call.name) { &*call.name } else { UNKNOWN };
         let args = if call.args.is_object() { Cow::Borrowed(&call.args) } else { Cow::Owned(serde_json::json!({})) };
-        let thoughts = thoughts.iter().copied().filter(|thought| thought.call.as_ref() == Some(&call.id)).collect();
         AnsweredCall { thoughts, id, name, args, result, failed }
     }
 
     fn unique_id(&mut self, id: &str) -> String {
         let mut own = if is_name(id) { id.to_owned() } else { String::new() };
-        let mut number = self.ids.len();
         while own.is_empty() || self.ids.contains(&own) {
+            let number = self.next_number.max(self.ids.len());
             own = format!("call_{number}");
-            number += 1;
+            self.next_number = number + 1;
         }
         self.ids.insert(own.clone());
         own

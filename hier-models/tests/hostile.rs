@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -81,6 +82,29 @@ async fn large_events_are_read_in_linear_time() {
     let pieces: Vec<_> = tokio::time::timeout(Duration::from_mins(1), stream.collect()).await.expect("it ends soon");
     let Some(Ok(ChatChunk::Done(answer))) = pieces.last() else { panic!("it ends") };
     assert_eq!(answer.text().len(), 8 << 20);
+}
+
+/// A client can write such a conversation: instructions, calls with invalid ids, and results in the wrong order. A loop
+/// in a loop over them would not end within minutes.
+#[tokio::test]
+async fn conversation_of_many_calls_is_sent_in_linear_time() {
+    const COUNT: usize = 60_000;
+    let call = |number: usize| {
+        let id = if number < COUNT / 2 { format!("call_{}", number + COUNT / 2) } else { format!("no id {number}") };
+        ToolCall { name: "look".to_owned(), args: json!({}), id }
+    };
+    let instructions = (0..COUNT).map(|number| Message::system(format!("rule {number}")));
+    let results = (0..COUNT).rev().map(|number| Message::tool(&call(number), format!("result {number}")));
+    let calls = [Message::user("go"), Message::calls("", (0..COUNT).map(call))];
+    let server = Server::start([choice(&json!({ "content": "done" }), "stop")]).await;
+    let request = ChatRequest::new(instructions.chain(calls).chain(results).collect::<Vec<_>>());
+    Model::at(&server.url, "m").chat(request).await.unwrap();
+    let asked = server.asked();
+    let messages = asked[0].body["messages"].as_array().expect("messages");
+    let sent = messages.iter().filter(|message| message["role"] == "tool");
+    let ids: HashSet<&str> = sent.clone().filter_map(|message| message["tool_call_id"].as_str()).collect();
+    assert_eq!(ids.len(), COUNT);
+    assert!(sent.zip(0..).all(|(message, number)| message["content"] == format!("result {number}")));
 }
 
 /// An answer without a message is an error with the server's text.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::prompts;
-use hier_checkpoint::message::{Body, Message, Messages};
+use hier_checkpoint::message::{Body, IdQueues, Message, Messages};
 
 /// Returns the conversation in the order that providers require, in which each tool call is followed by its result.
 /// Agents and nodes send every request in this order. The messages in the state keep their order.
@@ -66,27 +66,25 @@ fn is_paired(messages: &Messages) -> bool {
 
 /// Maps each message that makes calls to the positions of their results, in the order of the calls.
 fn results(messages: &Messages) -> HashMap<usize, Vec<Option<usize>>> {
-    let mut results: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
+    let mut callers: HashMap<usize, (IdQueues<'_>, Vec<Option<usize>>)> = HashMap::new();
     // For each call id, the messages that have an open call with this id. The last message is at the end.
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, message) in messages.iter().enumerate() {
         let calls = message.tool_calls();
         if !calls.is_empty() {
-            results.insert(place, vec![None; calls.len()]);
+            callers.insert(place, (IdQueues::of(calls.iter().map(|call| &*call.id)), vec![None; calls.len()]));
             for call in calls {
                 open.entry(&call.id).or_default().push(place);
             }
         }
         let Some(id) = message.tool_call_id() else { continue };
         let Some(caller) = open.get_mut(id).and_then(Vec::pop) else { continue };
-        let calls = messages.get(caller).map(Message::tool_calls).unwrap_or_default();
-        let Some(answers) = results.get_mut(&caller) else { continue };
-        let mut of_id = answers.iter_mut().zip(calls).filter(|(answer, call)| answer.is_none() && call.id == id);
-        if let Some((answer, _)) = of_id.next() {
-            *answer = Some(place);
+        let Some((ids, answers)) = callers.get_mut(&caller) else { continue };
+        if let Some(call) = ids.take(id, 0) {
+            answers[call] = Some(place);
         }
     }
-    results
+    callers.into_iter().map(|(place, (_, answers))| (place, answers)).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use hier_agents::prelude::*;
 use hier_agents::{AgentEnd, AgentFailed, AgentLimit, Body, ChatModel, Citation, Effort, FinishReason, ModelOptions};
 use hier_agents::{ChatRequest, ChatResponse, ModelError, ToolErrors};
 use hier_core::async_trait;
+use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -271,4 +272,16 @@ async fn truncated_text_ends_at_the_length_limit() {
     let state = out.state();
     assert_eq!((&*state.current_agent_report, roles(state)), ("Once upon a", vec!["user", "assistant"]));
     assert!(!state.is_finished);
+}
+
+/// A client can send such a conversation. A loop in a loop over the calls and results would not end within minutes.
+#[test]
+fn results_of_many_calls_are_paired_in_any_order() {
+    let calls: Vec<ToolCall> =
+        (0..100_000).map(|number| ToolCall::new("look", json!({})).with_id(number.to_string())).collect();
+    let results = calls.iter().rev().map(|call| Message::tool(call, &*call.id));
+    let ask = [Message::calls("ask", calls.clone()), Message::user("foreign")];
+    let sent = hier_agents::paired(&ask.into_iter().chain(results).collect());
+    let wanted = ["ask"].into_iter().chain(calls.iter().map(|call| &*call.id)).chain(["foreign"]);
+    assert!(sent.iter().map(Message::text).eq(wanted));
 }

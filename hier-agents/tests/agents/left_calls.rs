@@ -151,6 +151,18 @@ async fn result_in_the_input_is_the_only_result() {
     }
 }
 
+/// Each result is matched with its call and its question, in any order.
+#[tokio::test]
+async fn results_of_many_calls_in_the_input_are_found_in_any_order() {
+    let shows = (0..1_500).map(|number| ToolCall::new("show", json!({ "text": "a" })).with_id(format!("c{number}")));
+    let texts: Vec<String> = (0..1_500).map(|number| format!("shown {number}")).collect();
+    let given: Vec<(usize, &str)> = texts.iter().map(|text| &**text).enumerate().skip(1).rev().collect();
+    for results in with_results(&Message::calls("", shows), &given).await {
+        assert!(results[0][0].starts_with("Error: no result: a new message arrived"), "{:?}", results[0]);
+        assert!(results[1..].iter().zip(&texts[1..]).all(|(results, text)| results == &[text.clone()]));
+    }
+}
+
 /// A client can only know the results of its own tools. LangGraph's chat user interfaces send a placeholder for every
 /// open call.
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! An inbox, a layer or a person can add messages between a reply of the model and the results of its calls. A call is
 //! therefore found by its id, or by the message that makes it, and never by its distance from the end.
 
+use super::id_queues::IdQueues;
 use super::{Body, Message, Messages, ToolCall};
 
 impl Messages {
@@ -29,15 +30,16 @@ impl Messages {
 
     /// Returns the calls of the message at this place that have no result after the message.
     fn open_at(&self, place: usize) -> Vec<&ToolCall> {
-        let Some(message) = self.get(place) else { return Vec::new() };
-        let mut open: Vec<&ToolCall> = message.tool_calls().iter().collect();
+        let calls = self.get(place).map(Message::tool_calls).unwrap_or_default();
+        let mut ids = IdQueues::of(calls.iter().map(|call| &*call.id));
+        let mut open: Vec<Option<&ToolCall>> = calls.iter().map(Some).collect();
         // Reads backwards, because the place is near the end.
         for id in self.iter().rev().take(self.len() - place - 1).filter_map(Message::tool_call_id) {
-            if let Some(answered) = open.iter().position(|call| call.id == id) {
-                open.remove(answered);
+            if let Some(answered) = ids.take(id, 0) {
+                open[answered] = None;
             }
         }
-        open
+        open.into_iter().flatten().collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde::{Serialize, Serializer};
 
+use super::id_queues::IdQueues;
 use super::index::Places;
 use super::{Body, Message, fresh_id};
 use crate::reducer::{MergeMessages, ReduceError, Write};
@@ -138,10 +139,9 @@ impl Messages {
         let calls = self.get(start).filter(|first| first.tool_call_id().is_none())?.tool_calls();
         let end = start + 1 + calls.len();
         self.get(end - 1)?;
-        let mut open: Vec<&str> = calls.iter().map(|call| &*call.id).collect();
+        let mut open = IdQueues::of(calls.iter().map(|call| &*call.id));
         for place in start + 1..end {
-            let id = self.get(place)?.tool_call_id()?;
-            open.swap_remove(open.iter().position(|call| *call == id)?);
+            open.take(self.get(place)?.tool_call_id()?, 0)?;
         }
         Some(end)
     }

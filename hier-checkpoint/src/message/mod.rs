@@ -6,6 +6,7 @@ mod chunk;
 mod citation;
 mod content;
 mod form;
+mod id_queues;
 mod index;
 mod list;
 mod part;
@@ -33,6 +34,8 @@ pub use typed::{quoted, read};
 pub use usage::Usage;
 pub use usd::{InvalidUsd, Usd};
 
+#[doc(hidden)]
+pub use id_queues::IdQueues;
 #[doc(hidden)]
 pub use index::Places;
 
