@@ -68,7 +68,7 @@ pub use event::{EventPage, EventQuery, EventRow, LOG_BYTES, NewEvent};
 pub use log::{EventBuffering, RunLog};
 pub use log_event::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, TaskEvent, TaskPhase};
 pub use memory::MemoryRuns;
-pub use metadata::contains;
+pub use metadata::{contains, nested_values};
 pub use notifier::{ChangeNotifier, Listener, Notice, RunEnds};
 pub use one_thread::OneThread;
 pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};
