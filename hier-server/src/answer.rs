@@ -1,6 +1,7 @@
 //! Responses whose type describes their body in the OpenAPI document.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
@@ -93,7 +94,7 @@ pub(crate) struct Selected<T>(Value, PhantomData<T>);
 
 impl<T: JsonSchema> Selected<T> {
     /// Refuses unknown field names.
-    pub(crate) fn check(fields: Option<&[String]>) -> ApiResult<()> {
+    pub(crate) fn check(fields: Option<&BTreeSet<String>>) -> ApiResult<()> {
         let schema = T::json_schema(&mut SchemaGenerator::default()).to_value();
         let known: Vec<&str> =
             schema["properties"].as_object().into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
@@ -108,10 +109,12 @@ impl<T: JsonSchema> Selected<T> {
 }
 
 impl<T: Serialize> Selected<T> {
-    pub(crate) fn of(object: &T, fields: Option<&[String]>) -> Self {
+    /// Selects fields of an object. The fields are a set, because a client can send a million names, and a response can
+    /// have 1,000 objects.
+    pub(crate) fn of(object: &T, fields: Option<&BTreeSet<String>>) -> Self {
         let mut value = json!(object);
         if let (Some(object), Some(fields)) = (value.as_object_mut(), fields) {
-            object.retain(|name, _| fields.iter().any(|field| field == name));
+            object.retain(|name, _| fields.contains(name));
         }
         Self(value, PhantomData)
     }

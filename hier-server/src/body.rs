@@ -1,11 +1,15 @@
 //! Reads JSON bodies and ids from requests, with errors that name the field.
 
+use std::cell::Cell;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use serde::Deserializer;
+use hier_core::runs::nested_values;
+use schemars::JsonSchema;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -73,10 +77,10 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
 }
 
 /// A JSON value that deserializes structs only from objects. By default, serde also accepts lists of the fields'
-/// values.
-struct Strict(Value);
+/// values. Counts the comparisons of unknown fields that are left for the body.
+struct Strict<'a>(Value, &'a Cell<usize>);
 
-impl IntoDeserializer<'_, serde_json::Error> for Strict {
+impl IntoDeserializer<'_, serde_json::Error> for Strict<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -84,18 +88,20 @@ impl IntoDeserializer<'_, serde_json::Error> for Strict {
     }
 }
 
-impl<'de> Deserializer<'de> for Strict {
+impl<'de> Deserializer<'de> for Strict<'_> {
     type Error = serde_json::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self.0 {
+        let Self(value, left) = self;
+        match value {
             Value::Array(items) => {
-                let mut items = SeqDeserializer::new(items.into_iter().map(Strict));
+                let mut items = SeqDeserializer::new(items.into_iter().map(|item| Strict(item, left)));
                 let value = visitor.visit_seq(&mut items)?;
                 items.end().map(|()| value)
             }
             Value::Object(fields) => {
-                let mut fields = MapDeserializer::new(fields.into_iter().map(|(name, value)| (name, Strict(value))));
+                let fields = fields.into_iter().map(|(name, value)| (name, Strict(value, left)));
+                let mut fields = MapDeserializer::new(fields);
                 let value = visitor.visit_map(&mut fields)?;
                 fields.end().map(|()| value)
             }
@@ -111,7 +117,7 @@ impl<'de> Deserializer<'de> for Strict {
     ) -> Result<V::Value, Self::Error> {
         match &self.0 {
             Value::Array(_) => return Err(serde::de::Error::custom("expected an object, found a list")),
-            Value::Object(given) => misspelt(given, fields).map_or(Ok(()), Err)?,
+            Value::Object(given) => misspelt(given, fields, self.1).map_or(Ok(()), Err)?,
             _ => {}
         }
         self.deserialize_any(visitor)
@@ -152,29 +158,54 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
-/// Maximum number of unknown fields of an object that are compared with the known fields.
-const MAX_COMPARED: usize = 64;
+/// Maximum number of comparisons of unknown fields with known fields for each body. A body can have 100,000 objects.
+const MAX_COMPARED: usize = 4_096;
 
 /// Returns an error for an unknown field whose name is nearly that of a missing field. Other unknown fields are
-/// ignored, because newer clients may send fields that this server does not know.
-fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::Error> {
-    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str())).take(MAX_COMPARED);
-    let mut nearly = unknown.filter_map(|name| {
+/// ignored, because newer clients may send fields that this server does not know. Subtracts the number of comparisons
+/// from `left`, and compares no further fields when none are left.
+fn misspelt(given: &Map<String, Value>, fields: &[&str], left: &Cell<usize>) -> Option<serde_json::Error> {
+    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str()));
+    let nearly = unknown.map_while(|name| {
         let most = if name.len() < 8 { 1 } else { 2 };
         // A distance is at least the difference in length, so only short names are compared.
-        let missing = fields.iter().filter(|field| {
-            field.len() > 3 && name.len().abs_diff(field.len()) <= most && !given.contains_key(**field)
-        });
-        let meant = missing.min_by_key(|field| strsim::osa_distance(name, field))?;
-        (strsim::osa_distance(name, meant) <= most).then_some((name, meant))
+        let similar = |field: &&&str| field.len() > 3 && name.len().abs_diff(field.len()) <= most;
+        let missing: Vec<&str> =
+            fields.iter().filter(similar).filter(|field| !given.contains_key(**field)).copied().collect();
+        left.set(left.get().checked_sub(missing.len())?);
+        let nearest = missing.into_iter().map(|field| (strsim::osa_distance(name, field), field));
+        let nearest = nearest.min_by_key(|(distance, _)| *distance);
+        Some(nearest.filter(|(distance, _)| *distance <= most).map(|(_, meant)| (name, meant)))
     });
-    let (name, meant) = nearly.next()?;
+    let (name, meant) = nearly.flatten().next()?;
     Some(serde::de::Error::custom(format!("unknown field `{name}`: did you mean `{meant}`?")))
+}
+
+/// Maximum number of values in lists and objects of a [`SearchFilter`]'s lists. A search compares each of them with
+/// each value of an object.
+const MAX_NESTED: usize = 100;
+
+/// Entries that the found objects must contain, in their metadata or their values.
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct SearchFilter(pub(crate) Map<String, Value>);
+
+impl<'de> Deserialize<'de> for SearchFilter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let filter = Map::deserialize(deserializer)?;
+        let nested: usize = filter.values().map(nested_values).sum();
+        if nested > MAX_NESTED {
+            return Err(serde::de::Error::custom(format!(
+                "the lists of the filter contain lists and objects with {nested} values: send at most {MAX_NESTED}"
+            )));
+        }
+        Ok(Self(filter))
+    }
 }
 
 /// Deserializes a value. The error names the field.
 pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> ApiResult<T> {
-    serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
+    serde_path_to_error::deserialize(Strict(value, &Cell::new(MAX_COMPARED))).map_err(|error| {
         let path = error.path().to_string();
         let error = error.into_inner();
         ApiError::invalid(if path == "." { error.to_string() } else { format!("`{path}`: {error}") })

@@ -1,7 +1,7 @@
 //! Assistants, which are graphs with a configuration. Each change of an assistant creates a version.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::Path;
@@ -17,7 +17,7 @@ use super::run_plan::check_limit;
 use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
-use crate::body::{JsonBody, OptionalBody};
+use crate::body::{JsonBody, OptionalBody, SearchFilter};
 use crate::drawing::{Drawing, SubgraphDepth, drawing};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{already_exists, refused};
@@ -175,14 +175,15 @@ pub(crate) async fn create(
 #[serde(default)]
 #[schemars(rename = "AssistantSearch")]
 pub(crate) struct AssistantSearchBody {
-    metadata: Option<Map<String, Value>>,
+    metadata: Option<SearchFilter>,
     graph_id: Option<String>,
     name: Option<String>,
     limit: Option<usize>,
     offset: Option<usize>,
     sort_by: Option<String>,
     sort_order: Option<String>,
-    select: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    select: Option<BTreeSet<String>>,
 }
 
 async fn find(caller: &Caller, body: &AssistantSearchBody) -> ApiResult<Vec<Assistant>> {
@@ -190,7 +191,7 @@ async fn find(caller: &Caller, body: &AssistantSearchBody) -> ApiResult<Vec<Assi
     let mut query = AssistantQuery::default();
     query.graph.clone_from(&body.graph_id);
     query.name.clone_from(&body.name);
-    query.metadata = body.metadata.clone().unwrap_or_default();
+    query.metadata = body.metadata.clone().unwrap_or_default().0;
     let mut found = Assistants::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
     let system = caller.app.default_assistants().ids();
     found.retain(|assistant| system.contains(&assistant.id) || matches(&assistant.metadata, &filter));
@@ -216,9 +217,9 @@ pub(crate) async fn search(
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
     let mut found = find(&caller, &body).await?;
     sort(&mut found, &body)?;
-    Selected::<AssistantObject>::check(body.select.as_deref())?;
+    Selected::<AssistantObject>::check(body.select.as_ref())?;
     let rows = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(rows.map(|row| Selected::of(&object(row), body.select.as_deref())).collect()))
+    Ok(page.answer(rows.map(|row| Selected::of(&object(row), body.select.as_ref())).collect()))
 }
 
 pub(crate) async fn count(
@@ -301,7 +302,7 @@ pub(crate) async fn versions(
 ) -> ApiResult<Json<Vec<AssistantObject>>> {
     let found = caller.assistant(&assistant, Action::Read).await?;
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
-    let metadata = body.metadata.unwrap_or_default();
+    let metadata = body.metadata.unwrap_or_default().0;
     let versions = Assistants::of(&*caller.app.runs).versions(&found.id).await.map_err(refused)?;
     let wanted = versions.iter().filter(|version| matches(&version.metadata, &metadata));
     Ok(Json(wanted.skip(page.offset).take(page.limit).map(object).collect()))

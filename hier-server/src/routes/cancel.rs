@@ -106,6 +106,10 @@ pub(crate) async fn runs(
     let mut cancelled = 0;
     match (&body.status, body.thread_id, &body.run_ids) {
         (None, Some(thread), Some(runs)) => {
+            let (most, count) = (caller.app.limits.page, runs.len());
+            if count > most {
+                return Err(ApiError::invalid(format!("`run_ids`: {count} runs are too many: send at most {most}")));
+            }
             let thread = caller.thread(&thread.to_string(), Action::CreateRun).await?;
             cancelled += cancel(&caller, &thread, runs, action).await?.len();
         }

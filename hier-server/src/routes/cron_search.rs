@@ -1,12 +1,12 @@
 //! Lists and counts crons.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use axum::Json;
 use hier_core::runs::{Cron, CronQuery, Crons};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::crons::{CronObject, object};
@@ -14,7 +14,7 @@ use super::page::{self, Page, unknown_sort};
 use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource};
-use crate::body::OptionalBody;
+use crate::body::{OptionalBody, SearchFilter};
 use crate::error::ApiResult;
 use crate::fault::refused;
 
@@ -26,19 +26,20 @@ pub(crate) struct CronSearchBody {
     assistant_id: Option<String>,
     thread_id: Option<Uuid>,
     enabled: Option<bool>,
-    metadata: Option<Map<String, Value>>,
+    metadata: Option<SearchFilter>,
     limit: Option<usize>,
     offset: Option<usize>,
     sort_by: Option<String>,
     sort_order: Option<String>,
-    select: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    select: Option<BTreeSet<String>>,
 }
 
 impl CronSearchBody {
     async fn find(&self, caller: &Caller) -> ApiResult<Vec<Cron>> {
         let filter = caller.may(Resource::Crons, Action::Search).await?;
         let mut query = CronQuery::default();
-        query.metadata = self.metadata.clone().unwrap_or_default();
+        query.metadata = self.metadata.clone().unwrap_or_default().0;
         query.thread = self.thread_id.map(|thread| thread.to_string());
         query.enabled = self.enabled;
         if let Some(name) = &self.assistant_id {
@@ -72,11 +73,11 @@ pub(crate) async fn search(
     OptionalBody(body): OptionalBody<CronSearchBody>,
 ) -> ApiResult<As<Vec<Selected<CronObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
-    Selected::<CronObject>::check(body.select.as_deref())?;
+    Selected::<CronObject>::check(body.select.as_ref())?;
     let mut found = body.find(&caller).await?;
     body.sort(&mut found)?;
     let found = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(found.map(|cron| Selected::of(&object(&caller, cron), body.select.as_deref())).collect()))
+    Ok(page.answer(found.map(|cron| Selected::of(&object(&caller, cron), body.select.as_ref())).collect()))
 }
 
 pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<CronSearchBody>) -> ApiResult<Json<usize>> {

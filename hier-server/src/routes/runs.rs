@@ -1,5 +1,7 @@
 //! Creates, lists and deletes runs, and waits for their end.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
@@ -78,7 +80,8 @@ pub(crate) struct RunsQuery {
     #[schemars(schema_with = "run_statuses")]
     status: Option<RunStatus>,
     /// Fields to return. Defaults to all.
-    select: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    select: BTreeSet<String>,
 }
 
 pub(crate) async fn list(
@@ -92,9 +95,9 @@ pub(crate) async fn list(
     (runs.limit, runs.offset) = (page.limit, page.offset);
     runs.status.extend(query.status);
     let fields = (!query.select.is_empty()).then_some(query.select);
-    Selected::<RunObject>::check(fields.as_deref())?;
+    Selected::<RunObject>::check(fields.as_ref())?;
     let found = caller.app.runs.runs(runs).await.map_err(refused)?;
-    Ok(Json(found.iter().map(|run| Selected::of(&caller.app.run_object(run), fields.as_deref())).collect()))
+    Ok(Json(found.iter().map(|run| Selected::of(&caller.app.run_object(run), fields.as_ref())).collect()))
 }
 
 pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<RunObject>> {

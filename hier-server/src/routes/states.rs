@@ -1,5 +1,6 @@
 //! Reads, lists and changes the states of threads.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -87,12 +88,13 @@ pub(crate) struct StateQuery {
     /// If true, each task that runs a subgraph contains the subgraph's state.
     subgraphs: bool,
     /// Fields to return. Defaults to all.
-    select: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    select: BTreeSet<String>,
 }
 
 impl StateQuery {
     fn select(&self, state: &StateObject) -> Selected<StateObject> {
-        Selected::of(state, (!self.select.is_empty()).then_some(&*self.select))
+        Selected::of(state, (!self.select.is_empty()).then_some(&self.select))
     }
 }
 
@@ -125,7 +127,8 @@ pub(crate) async fn get_at(
 pub(crate) struct AtBody {
     checkpoint: Option<Value>,
     subgraphs: Option<bool>,
-    select: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    select: Option<BTreeSet<String>>,
 }
 
 pub(crate) async fn post_at(
@@ -136,7 +139,7 @@ pub(crate) async fn post_at(
     let thread = caller.thread(&thread, Action::Read).await?;
     let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
     let state = read(&caller, &thread, &address, body.subgraphs.unwrap_or(false)).await?;
-    Ok(Json(Selected::of(&state, body.select.as_deref())))
+    Ok(Json(Selected::of(&state, body.select.as_ref())))
 }
 
 /// Selects states of a thread.
@@ -148,7 +151,8 @@ pub(crate) struct HistoryBody {
     before: Option<Value>,
     metadata: Option<Map<String, Value>>,
     checkpoint: Option<Value>,
-    select: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    select: Option<BTreeSet<String>>,
 }
 
 pub(crate) async fn history(
@@ -203,7 +207,7 @@ async fn find_history(caller: &Caller, thread: &str, body: HistoryBody) -> ApiRe
     let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
     let states =
         found.iter().map(|snapshot| state::state(&served.message_paths, &thread.id, snapshot, &thread.metadata));
-    Ok(states.map(|state| Selected::of(&state, body.select.as_deref())).collect())
+    Ok(states.map(|state| Selected::of(&state, body.select.as_ref())).collect())
 }
 
 /// The body that changes a state.

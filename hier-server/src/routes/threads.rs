@@ -1,5 +1,6 @@
 //! Creates, finds, changes, copies and deletes threads. The module `states` has the states of threads.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
@@ -20,7 +21,7 @@ use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
 use crate::app::{App, Caller};
 use crate::auth::{Action, Resource};
-use crate::body::{JsonBody, OptionalBody};
+use crate::body::{JsonBody, OptionalBody, SearchFilter};
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{already_exists, refused, saver};
 use crate::reserved;
@@ -189,15 +190,16 @@ async fn index_copy(caller: &Caller, before: &ThreadRow, copy: ThreadRow) -> Api
 #[schemars(rename = "ThreadSearch")]
 pub(crate) struct ThreadSearchBody {
     ids: Option<Vec<Uuid>>,
-    metadata: Option<Map<String, Value>>,
-    values: Option<Map<String, Value>>,
+    metadata: Option<SearchFilter>,
+    values: Option<SearchFilter>,
     #[schemars(with = "Option<String>")]
     status: Option<ThreadStatus>,
     limit: Option<usize>,
     offset: Option<usize>,
     sort_by: Option<String>,
     sort_order: Option<String>,
-    select: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    select: Option<BTreeSet<String>>,
     extract: Option<Map<String, Value>>,
 }
 
@@ -205,9 +207,15 @@ impl ThreadSearchBody {
     async fn query(&self, caller: &Caller) -> ApiResult<ThreadQuery> {
         let mut query = ThreadQuery::default();
         query.access = caller.may(Resource::Threads, Action::Search).await?;
+        let (most, count) = (caller.app.limits.page, self.ids.as_ref().map_or(0, Vec::len));
+        if count > most {
+            return Err(ApiError::invalid(format!(
+                "`ids`: a search for {count} threads is too large: send at most {most}"
+            )));
+        }
         query.ids = self.ids.as_ref().map(|ids| ids.iter().map(Uuid::to_string).collect());
-        query.metadata = self.metadata.clone().unwrap_or_default();
-        query.values = self.values.clone().unwrap_or_default();
+        query.metadata = self.metadata.clone().unwrap_or_default().0;
+        query.values = self.values.clone().unwrap_or_default().0;
         if !query.values.is_empty() {
             // Clients search for values in the form in which they read them, which depends on the graph.
             for (name, served) in &caller.app.graphs {
@@ -238,22 +246,29 @@ pub(crate) async fn search(
     OptionalBody(body): OptionalBody<ThreadSearchBody>,
 ) -> ApiResult<As<Vec<Selected<ThreadObject>>>> {
     let page = Page::new(&caller, body.limit, body.offset, 10)?;
+    let paths = body.extract.as_ref().map_or(0, Map::len);
+    if paths > MAX_EXTRACTED {
+        return Err(ApiError::invalid(format!("`extract`: {paths} paths are too many: send at most {MAX_EXTRACTED}")));
+    }
     let mut query = body.query(&caller).await?;
     (query.limit, query.offset) = (page.probe(), page.offset);
-    let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.iter().any(|name| name == field));
+    let wants = |field: &str| body.select.as_ref().is_none_or(|fields| fields.contains(field));
     query.with_values = wants("values") || body.extract.is_some();
-    Selected::<ThreadObject>::check(body.select.as_deref())?;
+    Selected::<ThreadObject>::check(body.select.as_ref())?;
     let found = caller.app.runs.search_threads(query).await.map_err(refused)?;
     // Extracted values are returned in addition to the selected fields.
     let fields =
-        body.select.clone().map(|fields| fields.into_iter().chain(["extracted".to_owned()]).collect::<Vec<_>>());
+        body.select.clone().map(|fields| fields.into_iter().chain(["extracted".to_owned()]).collect::<BTreeSet<_>>());
     let row = |row: &ThreadRow| {
         let mut object = thread(&caller.app, row);
         object.extracted = body.extract.as_ref().map(|paths| extract(&json!(object), paths));
-        Selected::of(&object, fields.as_deref())
+        Selected::of(&object, fields.as_ref())
     };
     Ok(page.answer(found.iter().map(row).collect()))
 }
+
+/// Maximum number of paths of a search, as in LangGraph. Each path can copy the whole thread.
+const MAX_EXTRACTED: usize = 10;
 
 /// Returns the values at paths of a thread, such as `values.messages[-1].content`.
 fn extract(thread: &Value, paths: &Map<String, Value>) -> Map<String, Value> {

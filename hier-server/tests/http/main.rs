@@ -20,6 +20,7 @@ mod endless;
 mod gaps;
 mod graphs;
 mod handlers;
+mod hostile_lists;
 mod inside;
 mod lives;
 mod mail;
