@@ -56,6 +56,9 @@ impl SortedMessages {
     ) -> Result<Self, String> {
         let thread = Conversation::of(values);
         let mut sorted = Self::default();
+        // If several questions wait for the same call, the result answers the first one.
+        let of_calls = open.iter().rev().filter_map(|question| Some((question.call.as_deref()?, question)));
+        let asked: HashMap<&str, &PendingQuestion> = of_calls.collect();
         let (mut shown, mut declared) = (HashSet::new(), HashSet::new());
         for (place, message) in sent.iter().enumerate() {
             sorted.unexpected = None;
@@ -74,7 +77,7 @@ impl SortedMessages {
                 declared.extend(ids);
             }
             if let (Some("tool"), Some(call)) = (role, call) {
-                if let Some(question) = open.iter().find(|question| question.call.as_deref() == Some(call)) {
+                if let Some(question) = asked.get(call) {
                     sorted.answers.insert(question.id.clone(), result(message));
                     continue;
                 }

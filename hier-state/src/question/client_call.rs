@@ -1,6 +1,8 @@
 //! Calls of tools that run in the client: questions of the form `{"type": "tool", "toolCall": {"id": …, …}}`. Not
 //! public API, and exempt from semver.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::Question;
@@ -60,10 +62,17 @@ pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
 /// and `resume` [may be](may_be_result) the answer to it, the function returns `None`.
 pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, String> {
     let Some(given) = resume.as_object().filter(|given| !given.is_empty()) else { return Ok(None) };
-    let questions_of = |call: &str| open.iter().filter(move |asked| asked.call == Some(call)).collect::<Vec<_>>();
-    let by_question = given.iter().map(|(key, answer)| match &*questions_of(key) {
+    // A client can send 100,000 answers to many questions.
+    let (mut of_call, mut of_id) = (HashMap::<&str, Vec<_>>::new(), HashMap::new());
+    for asked in open {
+        if let Some(call) = asked.call {
+            of_call.entry(call).or_default().push(asked);
+        }
+        of_id.entry(asked.id).or_insert(asked);
+    }
+    let by_question = given.iter().map(|(key, answer)| match of_call.get(&**key).map_or(&[][..], Vec::as_slice) {
         [asked] => Ok((asked.id.to_owned(), answer.clone())),
-        [] if is_question_id(key) => Ok((key.clone(), without_call(key, answer, open).clone())),
+        [] if is_question_id(key) => Ok((key.clone(), without_call(of_id.get(&**key).copied(), answer).clone())),
         several => Err((key, several.len())),
     });
     let (key, count) = match by_question.collect::<Result<Map<_, _>, _>>() {
@@ -82,8 +91,8 @@ pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, S
 }
 
 /// Returns the result of an answer `{CALL: result}` to the question of that call, or the answer itself.
-fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) -> &'a Value {
-    let call = open.iter().find(|asked| asked.id == question).and_then(|asked| asked.call);
+fn without_call<'a>(asked: Option<&OpenCall<'_>>, answer: &'a Value) -> &'a Value {
+    let call = asked.and_then(|asked| asked.call);
     let fields = answer.as_object().filter(|fields| fields.len() == 1);
     call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
 }
@@ -139,6 +148,21 @@ mod tests {
         let nested = json!({ Q1: { "c1": 1 }, Q2: { "at": 2 }, Q3: { "c1": 3 } });
         assert_eq!(answers(nested), Some(json!({ Q1: 1, Q2: { "at": 2 }, Q3: { "c1": 3 } })));
         assert_eq!(answers(json!({ "c1": 1, Q3: 3 })), Some(json!({ Q1: 1, Q3: 3 })));
+    }
+
+    /// A loop in a loop over the answers and questions would not end within minutes.
+    #[test]
+    fn many_answers_find_their_questions() {
+        let ids: Vec<(String, String)> =
+            (0..100_000).map(|n| (format!("{n:032x}"), format!("call {n:032x}"))).collect();
+        let calls: Vec<OpenCall<'_>> = ids.iter().map(|(id, call)| open(id, Some(call))).collect();
+        let wanted: Map<String, Value> = ids.iter().zip(0..).map(|((id, _), n)| (id.clone(), Value::from(n))).collect();
+        let mut given = Map::new();
+        for ((id, call), n) in ids.iter().zip(0..) {
+            let (key, answer) = if n % 2 == 0 { (call, json!(n)) } else { (id, json!({ call: n })) };
+            given.insert(key.clone(), answer);
+        }
+        assert_eq!(answers(&given.into(), &calls), Ok(Some(wanted.into())));
     }
 
     #[test]
