@@ -235,3 +235,15 @@ async fn calls_of_a_per_thread_graph_do_not_run_in_parallel() {
     let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert!(matches!(&error, RunError::SharedCalls { calls: 2, .. }), "{error}");
 }
+
+/// In LangGraph, such a run repeats the last output of the subgraph without running it.
+#[tokio::test]
+async fn goto_of_a_command_runs_a_per_thread_graph_again() {
+    let mut inner = marks(&["i"]);
+    inner = inner.edge(START, "i");
+    let outer = builder().subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    let bench = Bench::new(outer.edge(START, "sub"));
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    let _ = bench.command(Command::new().goto("sub")).await.unwrap();
+    assert_eq!(bench.tally.all(), json!({ "i": 2 }));
+}
