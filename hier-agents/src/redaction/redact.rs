@@ -45,6 +45,8 @@ use super::{Pattern, Redactor};
 /// * An operator's answer, as long as the tool call that asked the question has not ended. Until then, the answer is
 ///   stored unchanged.
 /// * Values that tools write to channels other than conversations.
+/// * Results that a tool records with [`Run::step`](hier_core::Run::step). Only the records of `#[tool(step)]`, which
+///   hold the result of the whole call, are redacted.
 /// * URLs and data of images and files. Names of files are redacted.
 ///
 /// To protect the messages and answers in this list, encrypt the checkpoints, or redact the input with [`Redact::text`]
