@@ -85,6 +85,21 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     assert!(store.claim_run(claim()).await.expect("a readable row").is_none());
     assert_eq!(received.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
 
+    // The row of a run that has ended is not read to find the live runs of its thread.
+    let ended = format!("{name}-ended");
+    add(store, &ended).await;
+    let claimed = store.claim_run(claim()).await.expect("a readable row").expect("the only run that can be claimed");
+    let end = RunCommit::default().end(RunEnd::new(claimed.run.id, RunStatus::Success));
+    store.commit_run(&claimed.lease, end).await.expect("its end");
+    let live = add(store, &ended).await;
+    damage(&format!("update runs set body = {{b}} where thread = '{ended}' and ended is not null")).await;
+    let found = store.runs(RunQuery::thread(&*ended).live()).await.expect("readable rows");
+    assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [live]);
+    let mut all = RunQuery::default().live();
+    all.limit = 1_000;
+    assert!(store.runs(all).await.expect("readable rows").iter().any(|run| run.id == live));
+    assert_eq!(received.lines(&format!("`{ended}`")), Vec::<String>::new());
+
     // Addressed rows report their error. Removed rows do not.
     let bad = format!("{name}-bad-000");
     let run = NewRun::new(&*bad, "desk", Request::default());
@@ -120,7 +135,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     ))
     .await;
     let PrunedRuns { events, runs } = store.prune_runs(Duration::ZERO).await.expect("a pruning");
-    assert!(events > 0 && runs == 1, "{events} events, {runs} runs");
+    assert!(events > 0 && runs == 2, "{events} events, {runs} runs");
 }
 
 #[tokio::test(flavor = "multi_thread")]

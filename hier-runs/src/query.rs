@@ -174,6 +174,11 @@ impl RunQuery {
         self
     }
 
+    /// Returns true if the query finds only runs that have not ended. Stores then read no other runs.
+    pub fn is_live(&self) -> bool {
+        !self.status.is_empty() && self.status.iter().all(|status| status.is_live())
+    }
+
     /// Returns true if the query matches the run.
     pub fn wants(&self, run: &Run) -> bool {
         self.thread.as_ref().is_none_or(|thread| *thread == run.thread)

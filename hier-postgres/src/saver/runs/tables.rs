@@ -77,8 +77,15 @@ impl RunTables<'_> {
 
     pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, PostgresFault> {
         let name = query.thread.as_deref().map(escape);
-        let sql = "select id, body, number from {s}.runs where ($1::text is null or thread = $1) and number < $2
-            order by number desc limit $3";
+        let sql = if query.is_live() {
+            // Found by the index of live runs, which are few, and then sorted.
+            "select id, body, number from (select * from {s}.runs
+                where ended is null and ($1::text is null or thread = $1) offset 0) live
+            where number < $2 order by number desc limit $3"
+        } else {
+            "select id, body, number from {s}.runs where ($1::text is null or thread = $1) and number < $2
+            order by number desc limit $3"
+        };
         let (mut found, mut passed, mut below) = (Vec::new(), 0, i64::MAX);
         loop {
             let rows = self.query(sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&PAGE, Type::INT8)]).await?;

@@ -103,9 +103,15 @@ impl RunTables<'_> {
     }
 
     pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
-        let sql = match &query.thread {
-            Some(_) => "select id, body from runs where thread = ? order by number desc",
-            None => "select id, body from runs where ? is null order by number desc",
+        let sql = match (&query.thread, query.is_live()) {
+            (Some(_), false) => "select id, body from runs where thread = ? order by number desc",
+            (None, false) => "select id, body from runs where ? is null order by number desc",
+            (Some(_), true) => {
+                "select id, body from runs indexed by runs_live where thread = ? and ended is null order by number desc"
+            }
+            (None, true) => {
+                "select id, body from runs indexed by runs_live where ? is null and ended is null order by number desc"
+            }
         };
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(params![query.thread])?;
