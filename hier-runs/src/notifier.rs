@@ -26,7 +26,15 @@ pub struct Notice<'a> {
 #[derive(Debug)]
 pub struct ChangeNotifier {
     runs: watch::Sender<u64>,
-    threads: Mutex<HashMap<Arc<str>, ThreadListeners>>,
+    threads: Mutex<FollowedThreads>,
+}
+
+/// The threads with listeners, and some whose listeners have gone.
+#[derive(Debug, Default)]
+struct FollowedThreads {
+    by_id: HashMap<Arc<str>, ThreadListeners>,
+    /// The number of threads above which those without listeners are removed.
+    sweep_above: usize,
 }
 
 #[derive(Debug)]
@@ -37,6 +45,9 @@ struct ThreadListeners {
     /// run.
     last_ended: Vec<Weak<LastEnded>>,
 }
+
+/// The number of threads up to which those without listeners need not be removed.
+const MIN_SWEPT: usize = 64;
 
 type LastEnded = Mutex<Option<Arc<Run>>>;
 
@@ -84,10 +95,15 @@ impl ChangeNotifier {
 
     fn listen(&self, id: &str, to: impl FnOnce(&mut ThreadListeners) -> watch::Receiver<u64>) -> Listener {
         let mut threads = lock(&self.threads);
-        match threads.get_mut(id) {
-            Some(thread) => Listener(to(thread)),
-            None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(ThreadListeners::new))),
+        if let Some(thread) = threads.by_id.get_mut(id) {
+            return Listener(to(thread));
         }
+        // A thread that never changes again is removed only here.
+        if threads.by_id.len() > threads.sweep_above {
+            threads.by_id.retain(|_, thread| thread.is_heard());
+            threads.sweep_above = (2 * threads.by_id.len()).max(MIN_SWEPT);
+        }
+        Listener(to(threads.by_id.entry(Arc::from(id)).or_insert_with(ThreadListeners::new)))
     }
 
     /// Notifies the listeners of [`runs`](Self::runs) that there may be a run to claim.
@@ -136,7 +152,7 @@ impl ChangeNotifier {
     }
 
     fn notify_those(&self, id: &str, with: impl FnOnce(&ThreadListeners)) {
-        let mut threads = lock(&self.threads);
+        let threads = &mut lock(&self.threads).by_id;
         if let Some(thread) = threads.get(id) {
             if thread.is_heard() {
                 with(thread);
@@ -149,7 +165,7 @@ impl ChangeNotifier {
     /// Notifies all listeners. A store calls this when notifications of other processes may have been lost.
     pub fn notify_all(&self) {
         self.notify_runs();
-        lock(&self.threads).retain(|_, thread| {
+        lock(&self.threads).by_id.retain(|_, thread| {
             notify(&thread.all);
             notify(&thread.ends);
             thread.is_heard()
@@ -199,13 +215,30 @@ impl RunEnds {
 mod tests {
     use std::time::SystemTime;
 
-    use super::ChangeNotifier;
+    use super::{ChangeNotifier, lock};
     use crate::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
 
     fn ended() -> Run {
         let now = SystemTime::UNIX_EPOCH;
         let mut queue = Queue::new(ThreadRow::new(NewThread::new("t"), now), Vec::new());
         queue.add(NewRun::new("t", "desk", Request::default()), 1, now).expect("a run")
+    }
+
+    #[test]
+    fn notifier_forgets_threads_that_nobody_follows() {
+        let notifier = ChangeNotifier::default();
+        let followed: Vec<_> = (0..100).map(|number| notifier.thread(&format!("followed {number}"))).collect();
+        for number in 0..10_000 {
+            drop(notifier.thread(&number.to_string()));
+            drop(notifier.ends(&number.to_string()));
+        }
+        let kept = lock(&notifier.threads).by_id.len();
+        assert!(kept <= 3 * followed.len(), "{kept} threads");
+        for mut listener in followed {
+            notifier.notify_all();
+            assert!(listener.0.has_changed().expect("the notifier"));
+            listener.0.mark_unchanged();
+        }
     }
 
     #[test]
