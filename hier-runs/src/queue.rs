@@ -267,9 +267,9 @@ impl Queue {
             self.end_at(place, end, lives, now);
         }
         if let Some(mut index) = settlement.index.take() {
-            // A timer continues the thread with this configuration, so a failed run of another graph must not change it.
+            // A timer continues the thread with this request, so a failed run of another graph must not change it.
             if graph.is_some_and(|graph| self.thread.metadata.get("graph_id").is_some_and(|name| *name != graph)) {
-                index.config = None;
+                index.request = None;
             }
             self.thread.take(index, now);
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::{Failure, RunsError};
 use super::metadata::contains;
+use super::run::Request;
 use super::status::ThreadStatus;
 
 /// A thread in the index of a run store.
@@ -23,6 +24,10 @@ pub struct ThreadRow {
     pub settled: ThreadStatus,
     /// The configuration of the last run.
     pub config: Map<String, Value>,
+    /// The request of the last run, without its configuration, input and command. A timer continues the thread with this
+    /// request if the run no longer exists. `None` if the thread has no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
     /// The values of the channels after the last run or update. `None` before the first run, and if the query did not
     /// include the values.
     #[serde(skip)]
@@ -63,7 +68,8 @@ impl ThreadRow {
             metadata: thread.metadata,
             status: ThreadStatus::Idle,
             settled: ThreadStatus::Idle,
-            config: Map::new(),
+            config: thread.config.unwrap_or_default(),
+            request: None,
             values: None,
             interrupts: Map::new(),
             error: None,
@@ -80,7 +86,8 @@ impl ThreadRow {
     }
 
     /// Returns a copy with another id, without runs and events. The copy has the metadata of this thread, with the
-    /// entries of `to.metadata` added or replaced.
+    /// entries of `to.metadata` added or replaced. It has the configuration in `to.config`, or else that of this thread.
+    /// Runs that a timer starts on the copy send no webhook.
     #[must_use]
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
@@ -91,7 +98,8 @@ impl ThreadRow {
         Self {
             status: self.settled,
             settled: self.settled,
-            config: self.config.clone(),
+            config: to.config.unwrap_or_else(|| self.config.clone()),
+            request: self.request.clone().map(|request| Request { webhook: None, ..request }),
             values: self.values.clone(),
             interrupts: self.interrupts.clone(),
             error: self.error.clone(),
@@ -119,8 +127,10 @@ impl ThreadRow {
         self.interrupts = index.interrupts;
         self.error = index.error;
         self.metadata.extend(index.metadata);
-        if let Some(config) = index.config {
-            self.config = config;
+        if let Some(mut request) = index.request {
+            request.continue_thread();
+            self.config = std::mem::take(&mut request.config);
+            self.request = Some(request);
         }
         self.updated = now;
     }
@@ -181,8 +191,8 @@ pub struct ThreadIndex {
     pub error: Option<Failure>,
     /// The metadata to add to the thread.
     pub metadata: Map<String, Value>,
-    /// The configuration of the run. `None` keeps the existing configuration.
-    pub config: Option<Map<String, Value>>,
+    /// The request of the run. `None` keeps the existing configuration and request of the thread.
+    pub request: Option<Request>,
     /// The time at which a timer or a deadline continues the thread, or `None` if no time does. A temporary thread is
     /// kept until one day after this time.
     pub due: Option<SystemTime>,
@@ -212,6 +222,9 @@ pub struct NewThread {
     pub metadata: Map<String, Value>,
     /// The time for which the thread is kept after its last change. `None` keeps the thread forever.
     pub time_to_live: Option<Duration>,
+    /// The configuration with which a timer continues the thread until the first run. Defaults to an empty one, and for
+    /// a copy to that of the original. It names the user of the run, so a copy for another user needs its own.
+    pub config: Option<Map<String, Value>>,
     /// The action if a thread with this id already exists.
     pub if_exists: IfExists,
 }

@@ -12,7 +12,9 @@ use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::{DueQuery, DueThread, background};
 use hier_core::graph::DynGraph;
-use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
+use hier_core::runs::{
+    MultitaskStrategy, NewRun, Run, RunQuery, RunStatus, RunsError, ThreadIs, ThreadRow, ThreadStatus,
+};
 
 const PAGE: usize = 256;
 const PAGES: usize = 4;
@@ -105,7 +107,7 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
         return is_due(&**graph, shared, due, now, Some(now + MAX_DELAY)).await.map(|_| ());
     }
     let last = last_run(shared, before, newest, &name).await?;
-    let new = resuming_run(due, name, last, row.config, in_vain);
+    let new = resuming_run(due, name, last, row, in_vain);
     match shared.store.create_run(new).await {
         Ok(run) => {
             tracing::debug!(thread = %due.thread, run = %run.id, "resumed a due thread");
@@ -167,16 +169,14 @@ async fn last_run(
     }
 }
 
-/// Creates a run with the options of the graph's last run on the thread, but without that run's input.
-fn resuming_run(
-    due: &DueThread,
-    graph: String,
-    last: Option<Run>,
-    config: serde_json::Map<String, Value>,
-    in_vain: usize,
-) -> NewRun {
-    let (mut request, mut metadata, mut assistant, mut temporary) = (Request::default(), None, None, false);
-    request.config = config;
+/// Creates a run with the options of the graph's last run on the thread, but without that run's input. If the last run
+/// was deleted, or if the thread is a copy, the row of the thread has the options.
+fn resuming_run(due: &DueThread, graph: String, last: Option<Run>, row: ThreadRow, in_vain: usize) -> NewRun {
+    let (mut metadata, mut temporary) = (None, false);
+    let mut assistant = row.metadata.get("assistant_id").and_then(Value::as_str).map(str::to_owned);
+    let on = ThreadIs::this(&row);
+    let mut request = row.request.unwrap_or_default();
+    request.config = row.config;
     if let Some(last) = last {
         (request, metadata, assistant) = (last.request, Some(last.metadata), last.assistant);
         temporary = last.temporary;
@@ -185,6 +185,8 @@ fn resuming_run(
     request.detached = background::outer_of(&due.thread).is_some();
     let mut new = NewRun::new(&*due.thread, graph, request);
     new.id = Some(run_id(due, in_vain));
+    // Since the row was read, another user may have created a thread with the same id.
+    new.on = Some(on);
     (new.assistant, new.temporary) = (assistant, temporary);
     new.metadata = metadata.unwrap_or_default();
     new.metadata.insert(WOKEN.to_owned(), true.into());

@@ -105,14 +105,14 @@ async fn store_end(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>, ending:
         }
         RunEnding::Cancelled(Cancel::Rollback) => return Box::pin(end_rolled_back(shared, run, log)).await,
     };
-    index.config = Some(run.request.config.clone());
+    index.request = Some(run.request.clone());
     let mut waits = index.due.is_some();
     match log.finish(Some(index), Some(end)).await {
         // The result of the run cannot be stored.
         Err(RunsError::Saver(SaverError::Invalid(text))) => {
             let failure = Failure::new("CheckpointerError", text);
             let mut index = ThreadIndex::new(ThreadStatus::Error);
-            (index.error, index.config) = (Some(failure.clone()), Some(run.request.config.clone()));
+            (index.error, index.request) = (Some(failure.clone()), Some(run.request.clone()));
             log.finish(Some(index), Some(RunEnd::failed(run.id, failure))).await?;
             waits = false;
         }

@@ -303,6 +303,16 @@ pub(crate) fn context(body: &RunCreate, assistant: &Assistant, config: &Map<Stri
     }
 }
 
+/// Returns the configuration of another user's run for a run of this user.
+pub(crate) fn config_for(user: &User, config: &Map<String, Value>) -> Map<String, Value> {
+    let mut config = config.clone();
+    if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
+        configurable.retain(|name, _| !name.starts_with(reserved::USER));
+    }
+    add_user(&mut config, user);
+    config
+}
+
 fn add_user(config: &mut Map<String, Value>, user: &User) {
     if user.identity.is_empty() {
         return;

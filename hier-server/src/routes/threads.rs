@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
 use super::page::{Page, is_descending, unknown_sort};
+use super::run_plan::config_for;
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
 use crate::app::{App, Caller};
@@ -160,6 +161,7 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
     caller.app.check_own(&row, "copy", COPY_ELSEWHERE)?;
     let mut copy = NewThread::new(Uuid::now_v7().to_string());
     copy.metadata = caller.may(Resource::Threads, Action::Create).await?;
+    copy.config = Some(config_for(&caller.user, &row.config));
     let runs = &caller.app.runs;
     let copy = runs.clone_thread(&row.id, copy).await.map_err(refused)?;
     let copy_id = copy.id.clone();

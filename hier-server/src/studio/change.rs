@@ -16,6 +16,7 @@ use crate::auth::{Action, Resource};
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
+use crate::routes::run_plan::config_for;
 use crate::routes::threads::{COPY_ELSEWHERE, PRUNE_ELSEWHERE};
 
 #[derive(Debug, Deserialize)]
@@ -52,9 +53,10 @@ pub(super) async fn fork(
     // If the id of the thread is not a UUID, the copy's id begins with it.
     let copy = if Uuid::try_parse(&found.id).is_ok() { copy } else { format!("{} {copy}", found.id) };
     match &found.row {
-        Some(_) => {
+        Some(row) => {
             let mut new = NewThread::new(&copy);
             new.metadata = filter;
+            new.config = Some(config_for(&caller.user, &row.config));
             runs.clone_thread(&found.id, new).await.map_err(refused)?;
         }
         // Without a row, the copy would have no owner.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hier_core::async_trait;
 use hier_core::checkpoint::{
@@ -10,7 +11,9 @@ use hier_core::checkpoint::{
     SaverError,
 };
 use hier_core::graph::Graph as _;
-use hier_core::runs::{Changed, NewRun, NewThread, Request, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs};
+use hier_core::runs::{
+    Changed, NewRun, NewThread, Request, RunQuery, RunStore, RunsError, ThreadAction, ThreadChange, ThreadIs,
+};
 use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use hier_testkit::{Layered, RunsLayer, SaverLayer};
@@ -29,15 +32,30 @@ const ALICES: Uuid = Uuid::from_u128(0x0197_a3c4_0000_7000_8000_0000_0000_0001);
 struct Replacing {
     runs: Arc<dyn RunStore>,
     is_armed: AtomicBool,
+    /// As above, for the next run that a worker adds to continue a thread.
+    is_armed_for_worker: AtomicBool,
 }
 
 impl Replacing {
+    fn new(runs: Arc<dyn RunStore>) -> Arc<Layered<Self>> {
+        Arc::new(Layered(Self { runs, is_armed: AtomicBool::new(false), is_armed_for_worker: AtomicBool::new(false) }))
+    }
+
     async fn replace(&self, thread: &str) {
-        if !self.is_armed.swap(false, Ordering::SeqCst) {
-            return;
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            self.runs.remove_thread(thread).await.expect("it is deleted");
+            make(&*self.runs, thread, "alice").await;
         }
-        self.runs.remove_thread(thread).await.expect("it is deleted");
-        make(&*self.runs, thread, "alice").await;
+    }
+
+    /// Replaces the thread by one without a run.
+    async fn replace_by_idle(&self, thread: &str) {
+        if self.is_armed_for_worker.swap(false, Ordering::SeqCst) {
+            self.runs.remove_thread(thread).await.expect("it is deleted");
+            let mut new = NewThread::new(thread);
+            new.metadata = owned("alice");
+            self.runs.create_thread(new).await.expect("a thread");
+        }
     }
 }
 
@@ -104,6 +122,10 @@ impl RunsLayer for Replacing {
         if matches!(change.action, ThreadAction::Patch(_) | ThreadAction::Cancel(..)) {
             self.replace(&change.thread).await;
         }
+        // A worker adds this run to continue the thread.
+        if matches!(&change.action, ThreadAction::Add(run, _) if run.metadata.contains_key("woken")) {
+            self.replace_by_idle(&change.thread).await;
+        }
         self.runs.run_backend().change(change).await
     }
 
@@ -125,7 +147,7 @@ impl RunsLayer for Replacing {
 }
 
 async fn later_thread_is_unchanged(runs: Arc<dyn RunStore>) {
-    let store = Arc::new(Layered(Replacing { runs: runs.clone(), is_armed: AtomicBool::new(false) }));
+    let store = Replacing::new(runs.clone());
     let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
     let served = server().graph("shop", Shop::compile(), ()).auth(tokens).without_worker();
     let desk: Desk = open(served.storage(store.clone(), Arc::new(MemoryStore::default()))).await;
@@ -178,4 +200,32 @@ async fn later_thread_is_unchanged_on_postgres() {
     let runs = hier_postgres::Postgres::options().connect(&url).await.expect("a database");
     runs.migrate().await.expect("tables");
     later_thread_is_unchanged(Arc::new(runs)).await;
+}
+
+/// The earlier thread waits for a signal. A worker has read its row when the thread is replaced.
+#[tokio::test]
+async fn later_thread_is_not_continued_with_the_run_of_the_earlier_one() {
+    let runs = Arc::new(hier_core::runs::MemoryRuns::new());
+    let store = Replacing::new(runs.clone());
+    let tokens = Tokens::new([("token-of-bob", User::new("bob"))]);
+    let served = server().graph("shop", Shop::compile(), ()).auth(tokens);
+    let desk: Desk = open(served.storage(store.clone(), Arc::new(MemoryStore::default()))).await;
+    let (_, thread) = as_user(&desk, "token-of-bob", Method::POST, "/threads", json!({})).await;
+    let thread = thread["thread_id"].as_str().expect("an id").to_owned();
+    let path = format!("/threads/{thread}");
+    let body = json!({ "assistant_id": "shop", "input": { "seconds": 0.0 } });
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, &format!("{path}/runs/wait"), body).await.0, 200);
+    store.is_armed_for_worker.store(true, Ordering::SeqCst);
+    let signal = format!("{path}/signals/paid");
+    assert_eq!(as_user(&desk, "token-of-bob", Method::POST, &signal, json!({ "value": "r-17" })).await.0, 200);
+    let replaced = async {
+        while store.is_armed_for_worker.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), replaced).await.expect("the worker continues the thread");
+    desk.stop().await;
+    let row = runs.driver().thread(&thread).await.expect("the store").expect("the later thread");
+    assert_eq!(row.metadata, owned("alice"));
+    assert!(runs.driver().runs(RunQuery::thread(&*thread)).await.expect("the store").is_empty());
 }

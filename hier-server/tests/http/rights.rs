@@ -1,14 +1,18 @@
 //! Rights are checked for each effect, so a request cannot get a forbidden effect by a detour.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hier_agents::prelude::*;
+use hier_core::runs::{MemoryRuns, RunQuery, RunStore};
+use hier_core::store::MemoryStore;
 use hier_server::auth::{Tokens, User};
 use hier_server::{RunRequest, Server};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::graphs::server;
+use crate::mail::Shop;
 use crate::support::{Desk, Roles, as_user, desk, open, sent_by};
 
 const ALICE: &str = "alice:create,read,update,delete,search,run";
@@ -332,5 +336,40 @@ async fn search_for_resources_of_another_user_finds_nothing() {
             assert_eq!((listed.as_array().map(Vec::len), &count), (Some(found), &json!(found)), "{path} of {owner}");
         }
     }
+    desk.stop().await;
+}
+
+/// A copy has no runs. A signal or a timer continues it with the request of the original's run.
+#[tokio::test]
+async fn copy_of_a_thread_runs_as_the_user_who_copied_it() {
+    const VIEWER: &str = "viewer:read*,create,run";
+    let store = MemoryRuns::new();
+    let served = server().graph("shop", Shop::compile(), ()).auth(Roles);
+    let desk = open(served.storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let id = thread(&desk, ALICE).await;
+    let body = json!({ "assistant_id": "shop", "input": { "seconds": 0.0 }, "context": { "shop": 7 } });
+    assert_eq!(as_user(&desk, ALICE, Method::POST, &format!("/threads/{id}/runs/wait"), body).await.0, 200);
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    for path in [format!("/threads/{id}/copy"), format!("/studio/api/threads/{id}/fork")] {
+        let (status, copy) = as_user(&desk, VIEWER, Method::POST, &path, json!({})).await;
+        assert_eq!(status, 200, "{path}: {copy}");
+        let copy = copy["thread_id"].as_str().expect("an id").to_owned();
+        let mut changes = store.driver().notifier().thread(&copy);
+        let signal = format!("/threads/{copy}/signals/paid");
+        assert_eq!(as_user(&desk, VIEWER, Method::POST, &signal, json!({ "value": "r-17" })).await.0, 200);
+        let added = async {
+            loop {
+                if let Some(run) = store.driver().runs(RunQuery::thread(&*copy)).await.expect("runs").pop() {
+                    return run;
+                }
+                changes.changed().await;
+            }
+        };
+        let run = tokio::time::timeout(Duration::from_mins(1), added).await.expect("the signal continues the copy");
+        let user = run.request.config["configurable"]["langgraph_auth_user"].clone();
+        found.push(json!([path, user["identity"], user["permissions"][1], run.request.context, run.assistant]));
+        expected.push(json!([path, "viewer", "create", { "shop": 7 }, system("shop")]));
+    }
+    assert_eq!(found, expected);
     desk.stop().await;
 }
