@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::RunStore;
+use super::counted::{count_of, create_counted, delete_counted};
 use super::document::Document;
 use super::documents::readable;
 use super::error::RunsError;
@@ -13,6 +14,12 @@ use super::metadata::contains;
 
 const KIND: &str = "assistant";
 const ATTEMPTS: usize = 16;
+/// The maximum size of a version, in bytes of JSON.
+const MAX_BYTES: usize = 256 << 10;
+/// The maximum size of all versions of an assistant, in bytes of JSON.
+const MAX_STORED_BYTES: usize = 1 << 20;
+/// The maximum number of versions of an assistant.
+const MAX_VERSIONS: usize = 100;
 
 /// One version of an assistant. An assistant is a graph with a name, a configuration and a context for its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +67,8 @@ pub struct NewAssistant {
     pub name: Option<String>,
     /// The description.
     pub description: Option<String>,
+    /// The user who creates the assistant, for [`Assistants::count_of`].
+    pub user: String,
 }
 
 impl NewAssistant {
@@ -119,11 +128,35 @@ pub struct Assistants<'a>(&'a dyn RunStore);
 struct StoredAssistant {
     latest: u64,
     versions: Vec<Assistant>,
+    /// The user who created the assistant.
+    #[serde(default)]
+    user: String,
 }
 
 impl StoredAssistant {
     fn latest(&self) -> Option<&Assistant> {
         self.versions.iter().find(|version| version.version == self.latest)
+    }
+
+    /// Adds a version and makes it the latest. Deletes the oldest versions if there are too many, or if they take too
+    /// much space.
+    fn push(&mut self, version: Assistant) -> Result<(), RunsError> {
+        let bytes = bytes(&version);
+        if bytes > MAX_BYTES {
+            return Err(RunsError::Invalid(format!(
+                "the assistant takes {bytes} bytes of JSON, more than the limit of {MAX_BYTES}: shorten its configuration, \
+                 context or metadata"
+            )));
+        }
+        self.latest = version.version;
+        self.versions.push(version);
+        let sizes = self.versions.iter().rev().scan(0, |total, version| {
+            *total += self::bytes(version);
+            Some(*total)
+        });
+        let kept = sizes.take(MAX_VERSIONS).take_while(|total| *total <= MAX_STORED_BYTES).count();
+        self.versions.drain(..self.versions.len() - kept);
+        Ok(())
     }
 }
 
@@ -137,7 +170,8 @@ impl<'a> Assistants<'a> {
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if an assistant with this id exists.
+    /// Fails with [`RunsError::Exists`] if an assistant with this id exists, and with [`RunsError::Invalid`] if the
+    /// assistant takes more than 256 KiB of JSON.
     pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
         let now = SystemTime::now();
         let assistant = Assistant {
@@ -152,12 +186,19 @@ impl<'a> Assistants<'a> {
             created: now,
             updated: now,
         };
-        let value = encode(&StoredAssistant { latest: 1, versions: vec![assistant.clone()] })?;
-        if self.0.put_document(Document::new(KIND, &assistant.id, value), None).await? {
+        let mut stored = StoredAssistant { latest: 1, versions: Vec::new(), user: new.user };
+        stored.push(assistant.clone())?;
+        let document = Document::new(KIND, &assistant.id, encode(&stored)?);
+        if create_counted(self.0, document, &stored.user).await? {
             Ok(assistant)
         } else {
             Err(RunsError::Exists { kind: KIND, id: assistant.id })
         }
+    }
+
+    /// Returns the number of assistants that a user has created.
+    pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
+        count_of(self.0, KIND, user).await
     }
 
     /// Returns the latest version of an assistant, or `None` if the assistant does not exist.
@@ -167,7 +208,13 @@ impl<'a> Assistants<'a> {
     }
 
     /// Creates a new version of an assistant, which becomes the latest version. Applies the changes in `patch` to the
-    /// latest version so far. Returns the new version.
+    /// latest version so far. Returns the new version. Keeps at most 100 versions and 1 MiB of JSON, and deletes the
+    /// oldest versions.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RunsError::NoDocument`] if the assistant does not exist, and with [`RunsError::Invalid`] if the new
+    /// version takes more than 256 KiB of JSON.
     pub async fn update(self, id: &str, patch: AssistantPatch) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             let mut next = stored.latest().cloned().ok_or_else(|| missing(id))?;
@@ -180,9 +227,7 @@ impl<'a> Assistants<'a> {
             next.name = patch.name.unwrap_or(next.name);
             next.description = patch.description.or(next.description);
             next.metadata.extend(patch.metadata);
-            stored.latest = next.version;
-            stored.versions.push(next);
-            Ok(())
+            stored.push(next)
         })
         .await
     }
@@ -213,18 +258,14 @@ impl<'a> Assistants<'a> {
 
     /// Deletes an assistant with all its versions. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
-        self.0.remove_document(KIND, id).await
+        delete_counted(self.0, KIND, id).await
     }
 
     /// Returns the assistants that match a query, newest assistant first. Compares the query with the latest version of
     /// each assistant, and returns this version. Logs and skips assistants that it cannot read.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
-        let stored = readable(&self.0.documents(KIND).await?, decode);
-        let mut found: Vec<Assistant> = stored
-            .iter()
-            .filter_map(StoredAssistant::latest)
-            .filter(|assistant| query.wants(assistant))
-            .cloned()
+        let mut found: Vec<Assistant> = readable(self.0.documents(KIND).await?, decode)
+            .filter_map(|stored| stored.latest().filter(|assistant| query.wants(assistant)).cloned())
             .collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)
@@ -253,6 +294,10 @@ impl std::fmt::Debug for Assistants<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Assistants")
     }
+}
+
+fn bytes(assistant: &Assistant) -> usize {
+    serde_json::to_vec(assistant).map_or(usize::MAX, |json| json.len())
 }
 
 fn missing(id: &str) -> RunsError {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::RunStore;
+use super::counted::{count_of, create_counted, delete_counted};
 use super::document::Document;
 use super::documents::{readable, readable_due};
 use super::error::RunsError;
@@ -36,6 +37,10 @@ pub struct Cron {
     pub graph: String,
     /// The id of the assistant, if the cron was created with one.
     pub assistant: Option<String>,
+    /// The creation time of the assistant in `assistant`. If this assistant is deleted and another one gets its id, the
+    /// cron does not use the other one. `None` accepts any assistant with the id.
+    #[serde(default)]
+    pub assistant_created: Option<SystemTime>,
     /// The schedule as a cron expression.
     pub schedule: String,
     /// The time zone of the schedule. `None` means UTC.
@@ -84,6 +89,9 @@ pub struct Cron {
 pub struct NewCron {
     /// The cron. [`Crons::create`] sets its `thread_created` and its revision.
     pub cron: Cron,
+    /// A condition on the fixed thread. If the thread does not meet the condition, creating the cron fails with
+    /// [`RunsError::NoThread`].
+    pub on: ThreadIs,
 }
 
 impl NewCron {
@@ -104,6 +112,7 @@ impl NewCron {
                 thread_created: None,
                 graph: graph.into(),
                 assistant: None,
+                assistant_created: None,
                 schedule: schedule.into(),
                 timezone: None,
                 request,
@@ -120,6 +129,7 @@ impl NewCron {
                 thread_metadata: Map::new(),
                 revision: 0,
             },
+            on: ThreadIs::default(),
         }
     }
 }
@@ -225,18 +235,18 @@ impl<'a> Crons<'a> {
         if let Some(thread) = &cron.thread {
             let found = self.0.thread(thread).await?;
             let found = found.ok_or_else(|| RunsError::NoThread { thread: thread.clone() })?;
+            new.on.check(&found)?;
             cron.bind(&found);
         }
-        if !self.0.put_document(document(&cron)?, None).await? {
+        if !create_counted(self.0, document(&cron)?, &cron.user).await? {
             return Err(RunsError::Exists { kind: KIND, id: cron.id });
         }
-        self.0.put_document(Document::new(kind_of(&cron.user), &cron.id, Value::Null), None).await?;
         Ok(Cron { revision: 1, ..cron })
     }
 
     /// Returns the number of a user's crons.
     pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
-        Ok(self.0.documents(&kind_of(user)).await?.len())
+        count_of(self.0, KIND, user).await
     }
 
     /// Returns a cron, or `None` if it does not exist.
@@ -286,19 +296,13 @@ impl<'a> Crons<'a> {
 
     /// Deletes a cron. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
-        let found = self.0.document(KIND, id).await?;
-        // If the second call fails, the caller can delete the cron again. In the other order, the deleted cron would
-        // count for its user forever.
-        if let Some(user) = found.as_ref().and_then(|found| found.value.get("user")?.as_str()) {
-            self.0.remove_document(&kind_of(user), id).await?;
-        }
-        self.0.remove_document(KIND, id).await
+        delete_counted(self.0, KIND, id).await
     }
 
     /// Returns the crons that match a query, newest first. Logs and skips crons that it cannot read.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
-        let mut found = readable(&self.0.documents(KIND).await?, decode);
-        found.retain(|cron| query.wants(cron));
+        let crons = readable(self.0.documents(KIND).await?, decode);
+        let mut found: Vec<Cron> = crons.filter(|cron| query.wants(cron)).collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         Ok(found)
     }
@@ -316,12 +320,6 @@ impl std::fmt::Debug for Crons<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Crons")
     }
-}
-
-/// Returns the kind of the documents that count a user's crons: one document for each cron, with its id and without
-/// content.
-fn kind_of(user: &str) -> String {
-    format!("cron of {user}")
 }
 
 fn decode(document: &Document) -> Result<Cron, RunsError> {

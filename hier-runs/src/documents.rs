@@ -38,16 +38,19 @@ impl dyn RunStore + '_ {
     }
 }
 
-/// Returns the values of the readable documents, and logs the others.
-pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Result<T, RunsError>) -> Vec<T> {
-    let readable_value = |document| match read(document) {
+/// Returns the values of the readable documents, and logs the others. Drops each document after it was read.
+pub(super) fn readable<T>(
+    documents: Vec<Document>,
+    read: impl Fn(&Document) -> Result<T, RunsError>,
+) -> impl Iterator<Item = T> {
+    let readable_value = move |document| match read(&document) {
         Ok(found) => Some(found),
         Err(error) => {
             tracing::warn!(%error, "skipped a document that cannot be read: run the version of hier that wrote it, or delete it");
             None
         }
     };
-    documents.iter().filter_map(readable_value).collect()
+    documents.into_iter().filter_map(readable_value)
 }
 
 /// Time after which a due document that cannot be read is due again. A later version of the program may be able to read

@@ -28,6 +28,7 @@ mod assistants;
 mod backend;
 #[doc(hidden)]
 mod change;
+mod counted;
 mod crons;
 mod delivery;
 mod document;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::CancellationToken;
-use hier_core::runs::{Assistants, Cron, Crons, RunsError};
+use hier_core::runs::{Assistant, Assistants, Cron, Crons, RunsError};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -47,10 +47,16 @@ async fn fire(app: &App) -> Result<(), RunsError> {
 }
 
 /// Applies the latest version of the cron's assistant to the next run. Without the assistant, or if the assistant has
-/// another graph by now, the configuration of the cron stays the same.
+/// another graph by now, the configuration of the cron stays the same. The default assistant of a graph may have been
+/// created again, but no user can replace it.
 async fn configure(app: &App, cron: &mut Cron) -> Result<(), RunsError> {
     let (Some(id), Some(payload)) = (&cron.assistant, &cron.payload) else { return Ok(()) };
-    let assistant = Assistants::of(&*app.runs).get(id).await?.filter(|assistant| assistant.graph == cron.graph);
+    let is_same = |assistant: &Assistant| {
+        let is_default = app.default_assistants().contains(id);
+        assistant.graph == cron.graph
+            && (is_default || cron.assistant_created.is_none_or(|created| created == assistant.created))
+    };
+    let assistant = Assistants::of(&*app.runs).get(id).await?.filter(is_same);
     let (Some(assistant), Ok(body)) = (assistant, run_of(payload.clone())) else { return Ok(()) };
     let mut latest = config(&body, &assistant);
     cron.request.context = context(&body, &assistant, &latest);

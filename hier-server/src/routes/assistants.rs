@@ -72,6 +72,8 @@ pub(crate) struct AssistantBody {
     if_exists: Option<IfExistsWord>,
 }
 
+/// Maximum number of assistants per user.
+const MOST: usize = 1_000;
 /// Name of an assistant that is created without one.
 const UNNAMED: &str = "Untitled";
 
@@ -152,12 +154,16 @@ pub(crate) async fn create(
     (new.config, new.context, new.name, new.description) = (config, context, Some(name), body.description);
     new.metadata = body.metadata.unwrap_or_default();
     new.metadata.extend(filter);
+    new.user.clone_from(&caller.user.identity);
     let assistants = Assistants::of(&*caller.app.runs);
     let id = new.id.clone();
-    if caller.app.default_assistants().contains(&id) && assistants.get(&id).await.map_err(refused)?.is_none() {
-        return Err(ApiError::invalid(format!(
-            "`assistant_id`: {id} belongs to a graph of this server: use another one"
-        )));
+    if assistants.get(&id).await.map_err(refused)?.is_none() {
+        if caller.app.default_assistants().contains(&id) {
+            return Err(ApiError::invalid(format!(
+                "`assistant_id`: {id} belongs to a graph of this server: use another one"
+            )));
+        }
+        check_count(&caller).await?;
     }
     match assistants.create(new).await {
         Ok(made) => Ok(Json(object(&made))),
@@ -168,6 +174,15 @@ pub(crate) async fn create(
         }
         Err(error) => Err(refused(error)),
     }
+}
+
+/// Refuses a further assistant of a user who has too many. Without authentication, all clients are trusted.
+async fn check_count(caller: &Caller) -> ApiResult<()> {
+    let user = &caller.user.identity;
+    if user.is_empty() || Assistants::of(&*caller.app.runs).count_of(user).await.map_err(refused)? < MOST {
+        return Ok(());
+    }
+    Err(ApiError::conflict(format!("this user has {MOST} assistants, which is the limit: delete some")))
 }
 
 /// A search for assistants.

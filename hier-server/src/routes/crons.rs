@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::NoContent;
-use hier_core::runs::{Cron, Crons, MultitaskStrategy, NewCron, Request};
+use hier_core::runs::{Assistant, Cron, Crons, MultitaskStrategy, NewCron, Request, ThreadIs, ThreadRow};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -161,6 +161,7 @@ pub(crate) fn run_of(mut payload: Value) -> ApiResult<RunCreate> {
 /// The runs that a cron adds.
 struct CronRuns {
     assistant: Option<String>,
+    assistant_created: Option<SystemTime>,
     graph: String,
     request: Request,
     strategy: MultitaskStrategy,
@@ -173,14 +174,16 @@ struct CronRuns {
 async fn resolve(caller: &Caller, plan: RunPlan<'_>, paused: Option<&Cron>) -> ApiResult<CronRuns> {
     match (plan.resolve(caller).await, paused) {
         (Ok(ResolvedRun { assistant, request, strategy, filter }), _) => {
-            Ok(CronRuns { assistant: Some(assistant.id), graph: assistant.graph, request, strategy, filter })
+            let Assistant { id, graph, created, .. } = assistant;
+            let (assistant, assistant_created) = (Some(id), Some(created));
+            Ok(CronRuns { assistant, assistant_created, graph, request, strategy, filter })
         }
         (Err(error), Some(cron))
             if [StatusCode::NOT_FOUND, StatusCode::UNPROCESSABLE_ENTITY].contains(&error.status) =>
         {
             let filter = caller.may(Resource::Threads, Action::CreateRun).await?;
-            let Cron { assistant, graph, request, multitask_strategy: strategy, .. } = cron.clone();
-            Ok(CronRuns { assistant, graph, request, strategy, filter })
+            let Cron { assistant, assistant_created, graph, request, multitask_strategy: strategy, .. } = cron.clone();
+            Ok(CronRuns { assistant, assistant_created, graph, request, strategy, filter })
         }
         (Err(error), _) => Err(error),
     }
@@ -210,7 +213,8 @@ async fn cron_of(
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
     let plan = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background);
     let disabled = same.filter(|_| body.enabled == Some(false));
-    let CronRuns { assistant, graph, mut request, strategy, mut filter } = resolve(caller, plan, disabled).await?;
+    let CronRuns { assistant, assistant_created, graph, mut request, strategy, mut filter } =
+        resolve(caller, plan, disabled).await?;
     if thread.is_none() {
         // Each run creates its thread, so the caller needs the right to create threads.
         filter.extend(caller.may(Resource::Threads, Action::Create).await?);
@@ -232,7 +236,7 @@ async fn cron_of(
     }
     let next = parsed.next(now).filter(|next| ends.is_none_or(|ends| *next <= ends));
     let mut cron = NewCron::new(cron_id, graph, text, next, request).cron;
-    cron.assistant = assistant;
+    (cron.assistant, cron.assistant_created) = (assistant, assistant_created);
     (cron.thread, cron.timezone, cron.ends, cron.temporary) = (thread, body.timezone, ends, temporary);
     cron.enabled = body.enabled.unwrap_or(true);
     cron.multitask_strategy = strategy;
@@ -269,7 +273,7 @@ fn check_due(cron: &Cron) -> ApiResult<()> {
     cron.next.map(|_| ()).ok_or_else(never)
 }
 
-async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value) -> ApiResult<Json<CronObject>> {
+async fn create_cron(caller: Caller, thread: Option<ThreadRow>, mut payload: Value) -> ApiResult<Json<CronObject>> {
     let filter = caller.may(Resource::Crons, Action::Create).await?;
     check_size(&payload)?;
     if let Some(request) = payload.as_object() {
@@ -280,13 +284,16 @@ async fn create_cron(caller: Caller, thread: Option<String>, mut payload: Value)
     if own >= MOST {
         return Err(ApiError::conflict(format!("this user has {MOST} crons, which is the limit: delete some")));
     }
-    let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), thread, payload, None).await?;
+    let id = thread.as_ref().map(|thread| thread.id.clone());
+    let mut cron = cron_of(&caller, &Uuid::now_v7().to_string(), id, payload, None).await?;
     if cron.enabled {
         check_due(&cron)?;
     }
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
+    // The thread whose access was checked.
+    new.on = thread.as_ref().map(ThreadIs::this).unwrap_or_default();
     Ok(Json(object(&caller, &Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
 }
 
@@ -303,7 +310,7 @@ pub(crate) async fn create_on(
     JsonBody(CronCreate(payload)): JsonBody<CronCreate>,
 ) -> ApiResult<Json<CronObject>> {
     let thread = caller.thread(&thread, Action::CreateRun).await?;
-    create_cron(caller, Some(thread.id), payload).await
+    create_cron(caller, Some(thread), payload).await
 }
 
 /// Returns the cron. Fails with 404 if it does not exist, or if the caller may not carry out this action on it.

@@ -6,11 +6,13 @@ use hier_core::graph::Graph as _;
 use hier_core::runs::{Crons, MemoryRuns};
 use hier_core::store::MemoryStore;
 use hier_server::Server;
+use hier_server::auth::{Tokens, User};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::crons::{ended, hurry};
 use crate::graphs::{Two, server};
-use crate::support::{Desk, desk, open};
+use crate::support::{Desk, as_user, desk, open};
 
 /// A schedule that is not due during a test.
 const YEARLY: &str = "0 0 1 1 *";
@@ -97,5 +99,29 @@ async fn cron_without_its_assistant_or_graph_is_paused() {
             assert_eq!(change(invalid.clone()).await.0, 404, "{invalid}: the run cannot be checked");
         }
     }
+    desk.stop().await;
+}
+
+/// The other assistant belongs to another user, who cannot choose the configuration of the cron.
+#[tokio::test]
+async fn cron_does_not_use_a_later_assistant_with_the_same_id() {
+    let store = MemoryRuns::new();
+    let tokens = Tokens::new([("alice", User::new("alice")), ("bob", User::new("bob"))]);
+    let served = server().auth(tokens).storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()));
+    let desk = open(served).await;
+    let id = "a6e9e8ea-951a-46df-856e-d000635e5ac9";
+    let create = async |token: &str| {
+        let body = json!({ "assistant_id": id, "graph_id": "two", "context": { "by": token } });
+        assert_eq!(as_user(&desk, token, Method::POST, "/assistants", body).await.0, 200);
+    };
+    create("alice").await;
+    let body = json!({ "assistant_id": id, "schedule": YEARLY, "input": { "n": 1 }, "on_run_completed": "keep" });
+    assert_eq!(as_user(&desk, "alice", Method::POST, "/runs/crons", body).await.0, 200);
+    let path = format!("/assistants/{id}");
+    assert_eq!(as_user(&desk, "alice", Method::DELETE, &path, json!({})).await.0, 204);
+    create("bob").await;
+    hurry(&store).await;
+    let run = ended(&store, 1).await.remove(0);
+    assert_eq!(run.request.context, json!({ "by": "alice" }));
     desk.stop().await;
 }

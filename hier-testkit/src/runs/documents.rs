@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_core::runs::{
     AssistantPatch, AssistantQuery, Assistants, Cancel, Cron, CronQuery, Crons, Document, MultitaskStrategy,
-    NewAssistant, NewCron, NewThread, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, Webhooks,
+    NewAssistant, NewCron, NewThread, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, ThreadIs, Webhooks,
 };
 use serde_json::json;
 
@@ -27,6 +27,7 @@ cases!(super::Case, "documents":
     many_unreadable_documents_hide_no_other,
     crons_are_due_only_while_they_fire,
     crons_of_users_are_counted,
+    a_cron_is_created_only_on_the_thread_that_was_checked,
 );
 
 async fn a_document_is_replaced_only_at_its_known_version(store: Subject) -> CaseResult {
@@ -229,7 +230,35 @@ async fn crons_of_users_are_counted(store: Subject) -> CaseResult {
     same("whether it is deleted", &crons.delete("a").await?, &true)?;
     same("and again", &crons.delete("a").await?, &false)?;
     same("then", &counted("ann").await?, &1)?;
-    same("of another", &counted("bob").await?, &1)
+    same("of another", &counted("bob").await?, &1)?;
+    // A database may not accept the name as part of a key.
+    let mut number = 1_u32;
+    let digits = std::iter::repeat_with(|| {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_digit(number >> 28, 16).unwrap_or_default()
+    });
+    let long: String = digits.take(10_000).collect();
+    let mut new = NewCron::new("long", "desk", "* * * * *", None, Request::default());
+    new.cron.user.clone_from(&long);
+    crons.create(new).await?;
+    same("of a long name", &counted(&long).await?, &1)?;
+    same("whether it is deleted, too", &crons.delete("long").await?, &true)?;
+    same("and then", &counted(&long).await?, &0)
+}
+
+async fn a_cron_is_created_only_on_the_thread_that_was_checked(store: Subject) -> CaseResult {
+    let checked = store.create_thread(owned("bob")).await?;
+    let create = async |id: &str| {
+        let mut new = NewCron::new(id, "desk", "* * * * *", None, Request::default());
+        (new.cron.thread, new.on) = (Some("t".to_owned()), ThreadIs::this(&checked));
+        Crons::of(&*store).create(new).await
+    };
+    same("its thread", &create("a").await?.thread_created, &Some(checked.created))?;
+    store.remove_thread("t").await?;
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    store.create_thread(owned("alice")).await?;
+    holds("another thread is refused", matches!(create("b").await, Err(RunsError::NoThread { .. })))?;
+    same("the crons", &Crons::of(&*store).search(&CronQuery::default()).await?.len(), &1)
 }
 
 async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> CaseResult {
