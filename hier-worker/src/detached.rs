@@ -76,8 +76,13 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
 }
 
 /// Waits until the supervisor's thread contains the record of the subagent, or until the supervisor's run has ended.
-/// The record may be stored only with that end.
-pub(super) async fn until_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) {
+/// The record may be stored only with that end. Returns false if this takes longer than a lease: the run must then free
+/// its slot, because the supervisor's run may wait for a slot.
+pub(super) async fn is_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) -> bool {
+    tokio::time::timeout(shared.lease_duration, until_recorded(shared, graph, run)).await.is_ok()
+}
+
+async fn until_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) {
     let Some(supervisor) = background::outer_of(&run.thread) else { return };
     loop {
         // The row is read before the record, because the record is stored no later than the end of the run.

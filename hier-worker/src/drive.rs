@@ -2,6 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -131,9 +132,15 @@ impl RunAttempt<'_> {
     ) -> Result<Option<RunEnding>, RunsError> {
         let Self { shared, run, log, graph, cancel, pause, stop } = self;
         let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
+        let returns = AtomicBool::new(false);
         let working: BoxFuture<'_, _> = if run.request.detached {
+            let returns = &returns;
             Box::pin(async move {
-                cancel.run_until_cancelled(detached::until_recorded(shared, *graph, run)).await;
+                let recorded = cancel.run_until_cancelled(detached::is_recorded(shared, *graph, run)).await;
+                if recorded == Some(false) {
+                    returns.store(true, Ordering::Relaxed);
+                    return Ok(Outcome::Finished(Value::Null));
+                }
                 graph.continue_detached(prepared).await
             })
         } else {
@@ -150,7 +157,10 @@ impl RunAttempt<'_> {
         });
         let reason = tokio::select! {
             biased;
-            ended = &mut working => return own_ending(ended).map(Some),
+            ended = &mut working => {
+                // The run returns to the queue, behind the run of its supervisor.
+                return if returns.load(Ordering::Relaxed) { Ok(None) } else { own_ending(ended).map(Some) };
+            }
             reason = stopped => reason,
         };
         if reason == StopCause::Shutdown && graph.runs_elsewhere() {
@@ -171,6 +181,7 @@ impl RunAttempt<'_> {
         };
         // The graph may have ended before it noticed the cancellation.
         match (own_ending(ended)?, reason) {
+            _ if returns.load(Ordering::Relaxed) => {}
             (RunEnding::Failed(failure), _) if failure.error == CANCELLED => {}
             (ending, StopCause::Timeout | StopCause::Shutdown | StopCause::Cancelled(Cancel::Interrupt)) => {
                 return Ok(Some(ending));

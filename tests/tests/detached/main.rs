@@ -6,10 +6,11 @@ mod shutdown;
 mod site;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hier_core::Durability;
 use hier_core::checkpoint::ListQuery;
-use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, RunQuery, RunStatus, RunStore, ThreadQuery};
+use hier_core::runs::{Cancel, MemoryRuns, NewRun, Request, RunClaim, RunQuery, RunStatus, RunStore, ThreadQuery};
 use serde_json::{Value, json};
 
 use crate::site::on_each_store;
@@ -113,4 +114,29 @@ async fn callers_cannot_name_a_background_thread() {
     let new = NewRun::new("t/background/x", "foreman", Request::input(Value::Null)).create_thread();
     let refused = store.create_run(new).await.expect_err("it belongs to `t`");
     assert!(refused.to_string().contains("t/background/x"), "{refused}");
+}
+
+/// A worker with one slot executes the run of the subagent first.
+#[tokio::test]
+async fn run_of_a_subagent_frees_the_slot_that_its_supervisor_needs() {
+    on_each_store(async |site| {
+        site.stop_workers().await;
+        let turn = site.start_turn("And?", Durability::Async).await;
+        let claim = RunClaim::new("another worker", Duration::from_mins(1), ["foreman"]);
+        let claimed = site.store.claim_run(claim).await.unwrap().expect("the run of the supervisor");
+        let mut request = Request::default();
+        request.detached = true;
+        let waits = NewRun::new("t/background/miner-1", "foreman", request).create_thread();
+        let waits = site.store.create_run(waits).await.unwrap();
+        site.start_worker(|worker| worker.concurrency(1));
+        while site.store.run(waits.id).await.unwrap().expect("the run").status != RunStatus::Running {
+            tokio::task::yield_now().await;
+        }
+        site.store.requeue(&claimed.lease, turn.id).await.unwrap();
+        for run in [turn, waits] {
+            let ended = tokio::time::timeout(Duration::from_mins(1), site.ended(&run)).await.expect("it has a slot");
+            assert_eq!((ended.status, ended.attempts), (RunStatus::Success, 1));
+        }
+    })
+    .await;
 }
