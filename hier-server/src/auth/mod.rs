@@ -35,11 +35,13 @@ impl User {
     /// Returns the first label of the user's namespaces in the store, such as `carol@example%2Ecom` for
     /// `carol@example.com`. The label is the identity with `%25` for `%` and `%2E` for `.`, because labels cannot
     /// contain periods. The label of the user `*` is `%2A`, because `*` matches all labels in a search for namespaces.
+    /// The label of the user `hier` is `%68ier`, because namespaces of the framework begin with `hier`.
     pub fn store_label(&self) -> String {
-        if self.identity == "*" {
-            return "%2A".to_owned();
+        match &*self.identity {
+            "*" => "%2A".to_owned(),
+            "hier" => "%68ier".to_owned(),
+            name => name.replace('%', "%25").replace('.', "%2E"),
         }
-        self.identity.replace('%', "%25").replace('.', "%2E")
     }
 
     /// Sets the permissions.

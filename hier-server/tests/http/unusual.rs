@@ -314,3 +314,18 @@ async fn user_named_like_a_pattern_sees_no_namespaces_of_others() {
     assert_eq!(list(json!({ "prefix": [own] })).await, (200, json!({ "namespaces": [[own]] })));
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn user_named_like_the_framework_has_a_namespace() {
+    let desk = open(server().auth(Tokens::new([("hier", User::new("hier"))]))).await;
+    let own = User::new("hier").store_label();
+    assert_ne!(own, User::new("%68ier").store_label());
+    let item = json!({ "namespace": [own, "notes"], "key": "k", "value": {} });
+    assert_eq!(as_user(&desk, "hier", Method::PUT, "/store/items", item).await.0, 204);
+    let list = async |prefix: &str| {
+        as_user(&desk, "hier", Method::POST, "/store/namespaces", json!({ "prefix": [prefix] })).await
+    };
+    assert_eq!(list(&own).await, (200, json!({ "namespaces": [[own, "notes"]] })));
+    assert_eq!(list("hier").await.0, 422);
+    desk.stop().await;
+}
