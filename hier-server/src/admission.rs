@@ -10,7 +10,6 @@ use std::time::Instant;
 use axum::extract::{ConnectInfo, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue, header};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 
@@ -155,23 +154,17 @@ fn address(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
-/// A request's permit and sender. A connection that lasts longer than its request keeps them.
+/// A request's sender. A connection that lasts longer than its request keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     rates: Arc<RateLimiter>,
     sender: Option<RequestSender>,
-    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl Admission {
     /// Adds the admission to a request that opens a connection, so that the route can read it.
-    pub(crate) fn attach(
-        request: &mut Request,
-        rates: &Arc<RateLimiter>,
-        sender: Option<RequestSender>,
-        permit: &Arc<OwnedSemaphorePermit>,
-    ) {
-        let admission = Self { rates: rates.clone(), sender, _permit: permit.clone() };
+    pub(crate) fn attach(request: &mut Request, rates: &Arc<RateLimiter>, sender: Option<RequestSender>) {
+        let admission = Self { rates: rates.clone(), sender };
         request.extensions_mut().insert(admission);
     }
 

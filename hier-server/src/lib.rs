@@ -34,6 +34,7 @@ mod sse;
 mod stream;
 mod studio;
 mod time;
+mod upgrade;
 mod v3;
 mod webhook;
 mod wire;

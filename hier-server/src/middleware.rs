@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hier_core::Identity;
@@ -18,10 +18,10 @@ use crate::admission::{Admission, RateLimiter};
 use crate::app::App;
 use crate::auth::{Credentials, User};
 use crate::error::ApiError;
-use crate::studio;
+use crate::upgrade::ConnectionPermit;
 
-/// Routes that need no authentication.
-const PUBLIC_ROUTES: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
+/// Routes of the API that need no authentication.
+pub(crate) const PUBLIC_ROUTES: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
 
 /// Refuses requests that exceed a limit or that cannot be authenticated.
 pub(crate) struct RequestGate {
@@ -29,13 +29,23 @@ pub(crate) struct RequestGate {
     rates: Arc<RateLimiter>,
     /// One permit for each request that is in progress.
     permits: Arc<Semaphore>,
+    /// The routes of this server to which `GET` needs no authentication.
+    public: Vec<&'static str>,
 }
 
 impl RequestGate {
-    pub(crate) fn new(app: Arc<App>) -> Self {
+    pub(crate) fn new(app: Arc<App>, public: Vec<&'static str>) -> Self {
         let limits = app.limits;
         let permits = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
-        Self { app, rates: Arc::new(RateLimiter::new(limits.rate, limits.rate_is_set)), permits }
+        Self { app, rates: Arc::new(RateLimiter::new(limits.rate, limits.rate_is_set)), permits, public }
+    }
+
+    /// Returns true if the request needs no authentication. Compares the route and not the path, because custom routes
+    /// may have similar paths.
+    fn is_public(&self, request: &Request) -> bool {
+        let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+        [Method::GET, Method::HEAD].contains(request.method())
+            && route.is_some_and(|route| self.public.contains(&route))
     }
 }
 
@@ -50,10 +60,10 @@ pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request,
         );
         return retry_later(&error);
     };
-    let permit = Arc::new(permit);
+    let connection = request.extensions().get::<ConnectionPermit>().cloned();
     let (method, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let limit = gate.app.limits.time;
-    let response = match tokio::time::timeout(limit, authenticate(&gate, &permit, request, next)).await {
+    let response = match tokio::time::timeout(limit, authenticate(&gate, request, next)).await {
         Ok(response) => response,
         Err(_) => ApiError::new(
             StatusCode::GATEWAY_TIMEOUT,
@@ -62,26 +72,27 @@ pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request,
         .into_response(),
     };
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
-    gate.app.metrics.count(method.as_str(), route, response.status().as_u16());
-    response.map(|body| Body::new(PermitBody { body, _permit: permit }))
+    gate.app.metrics.count(&method, route, response.status().as_u16());
+    match connection {
+        Some(connection) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            // The connection lasts longer than the response, so it keeps the permit.
+            connection.keep(permit);
+            response
+        }
+        _ => response.map(|body| Body::new(PermitBody { body, _permit: permit })),
+    }
 }
 
 /// Authenticates the request and checks the rate limit, then serves the request.
-async fn authenticate(
-    gate: &RequestGate,
-    permit: &Arc<OwnedSemaphorePermit>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+async fn authenticate(gate: &RequestGate, mut request: Request, next: Next) -> Response {
     let too_many =
         || retry_later(&ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again in a second"));
-    let path = request.uri().path();
-    if !PUBLIC_ROUTES.contains(&path) && !studio::is_page(path) {
+    if !gate.is_public(&request) {
         let credentials = gate.rates.credentials(request.headers());
         if gate.rates.is_guessing(request.extensions(), credentials) {
             return too_many();
         }
-        let presented = Credentials::new(request.method(), path, request.headers());
+        let presented = Credentials::new(request.method(), request.uri().path(), request.headers());
         match gate.app.auth.authenticate(presented).await {
             Ok(user) => {
                 gate.rates.note_valid(request.extensions(), credentials);
@@ -97,9 +108,8 @@ async fn authenticate(
     if sender.as_ref().is_some_and(|sender| !gate.rates.try_take(sender, Instant::now())) {
         return too_many();
     }
-    // The connection lasts longer than its request, so it keeps the permit.
     if request.headers().contains_key(header::UPGRADE) {
-        Admission::attach(&mut request, &gate.rates, sender, permit);
+        Admission::attach(&mut request, &gate.rates, sender);
     }
     next.run(request).await
 }
@@ -116,7 +126,7 @@ pub(crate) async fn add_identity(mut request: Request, next: Next) -> Response {
 /// A body that holds the permit of its request until it has been sent.
 struct PermitBody {
     body: Body,
-    _permit: Arc<OwnedSemaphorePermit>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl HttpBody for PermitBody {

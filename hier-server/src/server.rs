@@ -359,14 +359,15 @@ impl Server {
         let routes = self.routes.take().unwrap_or_default().layer(from_fn(middleware::add_identity));
         let (works, own_work) = (self.works, self.work);
         let sends_to_paths = self.studio != StudioMode::Only && self.webhooks.has_paths();
-        let served = match self.studio {
-            StudioMode::WithApi => router().merge(studio::router()),
-            StudioMode::Only => studio::router(),
-            StudioMode::Off => router(),
+        let (api, pages) = (middleware::PUBLIC_ROUTES.to_vec(), studio::PAGES.to_vec());
+        let (served, public) = match self.studio {
+            StudioMode::WithApi => (router().merge(studio::router()), [api, pages].concat()),
+            StudioMode::Only => (studio::router(), pages),
+            StudioMode::Off => (router(), api),
         };
         let is_local_only = self.auth.is_none() && !self.open_to_all;
         let app = self.app().await?;
-        let mut service = layered(app.clone(), served.merge(routes.with_state(())), &origins)?;
+        let mut service = layered(app.clone(), served.merge(routes.with_state(())), public, &origins)?;
         if is_local_only {
             service = service.layer(from_fn_with_state(Arc::from(origins), cross_origin::check_origin));
         }
@@ -396,12 +397,17 @@ impl Server {
     }
 }
 
-fn layered(app: Arc<App>, served: Router<Arc<App>>, origins: &[String]) -> Result<Router, ServerError> {
+fn layered(
+    app: Arc<App>,
+    served: Router<Arc<App>>,
+    public: Vec<&'static str>,
+    origins: &[String],
+) -> Result<Router, ServerError> {
     let router = served
         .fallback(middleware::not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(DefaultBodyLimit::max(app.limits.body))
-        .layer(from_fn_with_state(Arc::new(RequestGate::new(app.clone())), middleware::gate))
+        .layer(from_fn_with_state(Arc::new(RequestGate::new(app.clone(), public)), middleware::gate))
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::respond_to_panic));
     let router = match cross_origin::layer(origins)? {
         Some(layer) => router.layer(layer),

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use crate::upgrade::{Connection, ConnectionPermit};
+
 /// Time limit for a connection to send the head of its next request. A connection that is slower, or idle, is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Delay after a connection could not be accepted, for example because too many are open.
@@ -59,8 +61,11 @@ async fn answer<C>(connection: C, address: SocketAddr, router: Router, stopping:
 where
     C: Read + Write + Unpin + Send + 'static,
 {
+    let permit = ConnectionPermit::default();
+    let connection = Connection::new(connection, permit.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(address));
+        request.extensions_mut().insert(permit.clone());
         router.clone().call(request.map(Body::new))
     });
     let serving = http1::Builder::new()

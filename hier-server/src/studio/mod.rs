@@ -18,16 +18,8 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 
-/// Prefix of the pages.
-const PAGES: &str = "/studio";
-/// Prefix of the routes that return data.
-const DATA: &str = "/studio/api/";
-
-/// Returns true for the paths of pages, which contain no data and need no authentication.
-pub(crate) fn is_page(path: &str) -> bool {
-    let below = path.strip_prefix(PAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    below && !path.starts_with(DATA)
-}
+/// The routes of the pages, which contain no data and need no authentication.
+pub(crate) const PAGES: [&str; 3] = ["/studio", "/studio/", "/studio/{file}"];
 
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -44,19 +36,4 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/studio/api/threads/{thread}/checkpoints/{checkpoint}", get(checkpoints::get))
         .route("/studio/api/threads/{thread}/fork", post(change::fork))
         .route("/studio/api/threads/{thread}/prune", post(change::prune))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_page;
-
-    #[test]
-    fn pages_are_public_and_data_is_not() {
-        for path in ["/studio", "/studio/", "/studio/main.js"] {
-            assert!(is_page(path), "{path}");
-        }
-        for path in ["/studio/api/about", "/studio/api/threads/x", "/studios", "/threads", "/"] {
-            assert!(!is_page(path), "{path}");
-        }
-    }
 }

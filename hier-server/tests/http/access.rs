@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hier_server::auth::{Tokens, User};
 use hier_server::axum::Router;
-use hier_server::axum::routing::get;
+use hier_server::axum::routing::{get, post};
 use hier_server::{Server, ServerError};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -164,6 +164,32 @@ async fn custom_routes_are_guarded_like_the_servers_own() {
     assert_eq!(status, 200);
     assert_eq!(as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({})).await.0, 200);
     desk.stop().await;
+}
+
+/// Some have the path of a public page, or a path below one.
+#[tokio::test]
+async fn custom_routes_near_public_pages_are_guarded() {
+    let hello = || get(async || "hello").post(async || "hello");
+    let hello_to_post = || post(async || "hello");
+    let mut routes = Router::new().route("/studio/api2/x", hello()).route("/studio/private", hello());
+    for path in ["/ok", "/studio/", "/studio/{file}"] {
+        routes = routes.route(path, hello_to_post());
+    }
+    for (server, is_served) in [(guarded(), true), (guarded().without_studio(), false)] {
+        let desk = open(server.routes(routes.clone())).await;
+        for path in ["/studio/api2/x", "/studio/private"] {
+            assert_eq!(desk.get(path).await.0, 401, "{path}");
+            assert_eq!(as_user(&desk, "token-of-alice", Method::GET, path, json!({})).await.0, 200, "{path}");
+        }
+        for path in ["/ok", "/studio/", "/studio/main.js", "/studio/private"] {
+            assert_eq!(desk.post(path, json!({})).await.0, 401, "{path}");
+            assert_eq!(as_user(&desk, "token-of-alice", Method::POST, path, json!({})).await.0, 200, "{path}");
+        }
+        for path in ["/studio/", "/studio/main.js"] {
+            assert_eq!(desk.get(path).await.0, if is_served { 200 } else { 401 }, "{path}");
+        }
+        desk.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod graphs;
 mod handlers;
 mod hostile_lists;
 mod inside;
+mod limits;
 mod lives;
 mod mail;
 mod openapi;
