@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::hierarchy::child::SubagentNode;
 use crate::hierarchy::spent::spent;
+use crate::layer::InheritedLayers;
 use crate::prompts;
 use crate::react::{BackgroundRunner, SubagentEnd, call_of};
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
@@ -191,7 +192,10 @@ where
         let node = self.clone();
         let end = move |ended| Arc::new(node.ended(ended)) as BackgroundEnd;
         let is_detached = self.detaches(task);
-        let start = BackgroundStart { thread, segment, state, answers, is_detached };
+        // The counts of the record belong to the turn that started the subagent. The current turn may be a later one.
+        let scope =
+            if is_detached { InheritedLayers::with_own_counters(task.run()) } else { task.run().scope().cloned() };
+        let start = BackgroundStart { thread, segment, state, scope, answers, is_detached };
         self.0.attached.start_in_background(task, start, end)
     }
 

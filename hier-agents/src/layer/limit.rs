@@ -40,8 +40,8 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of the agent and all of its subagents
 /// together. If subagents run in parallel in one process, the layer adds up their model calls, tokens and cost while
 /// they run. It adds the tool calls of a subagent only when the subagent ends. If the process restarts, the layer also
-/// adds the earlier counts of a running subagent only when the subagent ends. To divide a limit among agents, use
-/// [`Budget`](crate::Budget).
+/// adds the earlier counts of a running subagent only when the subagent ends. It adds all counts of a detached subagent
+/// only when the subagent ends. To divide a limit among agents, use [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {

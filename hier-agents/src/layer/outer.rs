@@ -15,7 +15,7 @@ use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::Run;
-use hier_core::internals::Repeat;
+use hier_core::internals::{Repeat, Scope};
 
 /// The layers that an agent passes to the agents below.
 pub(crate) struct InheritedLayers {
@@ -54,6 +54,13 @@ impl InheritedLayers {
         });
         let all = outer.iter().cloned().chain(own).collect();
         Self { outer, all, counters: inherited.map(|inherited| inherited.counters.clone()).unwrap_or_default() }
+    }
+
+    /// Returns the scope of this run with counters that start at 0, for a run that continues in later turns.
+    pub(crate) fn with_own_counters<C>(run: &Run<C>) -> Option<Scope> {
+        let scope = run.scope()?;
+        let Some(Self { outer, all, .. }) = scope.downcast_ref() else { return Some(scope.clone()) };
+        Some(Arc::new(Self { outer: outer.clone(), all: all.clone(), counters: Arc::default() }))
     }
 
     /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, the result excludes

@@ -8,6 +8,7 @@ mod background_crashes;
 mod background_ends;
 mod background_questions;
 mod background_records;
+mod background_refused;
 mod background_spending;
 mod borders;
 mod bounds;

@@ -10,7 +10,7 @@ use crate::checkpoint::{InboxMessage, ListQuery, background, codec};
 use crate::config::Config;
 use crate::engine::durable::attempts;
 use crate::engine::program::{
-    Attached, BackgroundEnd, BackgroundWork, Command, ErasedGraph, Input, Program, Run, Task,
+    Attached, BackgroundEnd, BackgroundWork, Command, ErasedGraph, Input, Program, Run, Scope, Task,
 };
 use crate::engine::run::start::RootRun;
 use crate::engine::run::subgraph::subgraph_error;
@@ -24,12 +24,12 @@ use crate::state::Values;
 pub struct BackgroundStart<T> {
     /// The id of the run's thread.
     pub thread: Arc<str>,
-    /// The last segment of the namespace in the events of the background run. The segment names the node and the task
-    /// that started the run.
+    /// The last segment of the namespace in the run's events: the node and the task that started the run.
     pub segment: String,
-    /// The initial state of a new thread. If the thread is already stored, its channels keep their stored values. In
-    /// this case, `state` supplies only the values of channels that the thread does not contain.
+    /// The initial state of a new thread. A stored thread takes only the values of channels that it does not contain.
     pub state: Arc<T>,
+    /// The scope that the graph inherits.
+    pub scope: Option<Scope>,
     /// The answers to questions of the thread, as pairs of a question's id and an answer. Empty for a new run.
     pub answers: Vec<(String, serde_json::Value)>,
     /// True if the background run continues after the run that starts it has ended.
@@ -72,7 +72,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
                 self.graph.plan.graph()
             )));
         }
-        let BackgroundStart { thread, segment, state, answers, is_detached } = start;
+        let BackgroundStart { thread, segment, state, scope, answers, is_detached } = start;
         let within_outer =
             || outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
         // If the outer run is cancelled, a detached run is only paused.
@@ -99,7 +99,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
             context: (self.context)(&outer.context),
             emitter,
             state,
-            scope: outer.scope.clone(),
+            scope,
         };
         let input = if answers.is_empty() { Input::Enter } else { Input::Command(Box::new(Command::answers(answers))) };
         let (log, graph) = (outer.log.clone(), self.graph.plan.graph().to_owned());
