@@ -129,9 +129,10 @@ where
         let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
         let supervisor = Supervisor { subagents: names, keeps_count };
         let budget: fn(&C) -> Option<&Arc<Budget>> = |context| context.as_ref().budget.as_ref();
-        let mut children: Vec<MadeChild<S, C>> =
-            subagents.into_iter().map(|subagent| subagent.make(ChildRole::Tool(supervisor.clone()), budget)).collect();
-        children.extend(front.into_iter().chain(back).map(|stage| stage.make(ChildRole::Stage, budget)));
+        let caller = || (budget, self.redactor());
+        let tools = subagents.into_iter().map(|subagent| subagent.make(ChildRole::Tool(supervisor.clone()), caller()));
+        let stages = front.into_iter().chain(back).map(|stage| stage.make(ChildRole::Stage, caller()));
+        let children: Vec<MadeChild<S, C>> = tools.chain(stages).collect();
         let nodes = spec.nodes[first..].iter().map(|node| node.name.as_ref().into());
         let runners = nodes.zip(&children).filter_map(|(node, child)| Some((node, child.runner.clone()?)));
         self.background = Arc::new(BackgroundSet(runners.collect()));

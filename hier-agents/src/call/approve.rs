@@ -2,6 +2,7 @@
 
 use super::tool::ToolCaller;
 use crate::operator::{Approval, ApprovalRequest};
+use crate::redaction::Redactor;
 use crate::state::labels::ConversationLabels;
 use crate::tool::Tool;
 use crate::tool::approval::{ApprovalMode, asks};
@@ -21,7 +22,11 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         if !needs_person(tool, &call, task).await? {
             return Ok(Ok(call));
         }
-        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
+        let mut question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
+        // A layer may have revised the arguments with a secret.
+        if let Some(redactor) = Redactor::present() {
+            redactor.value(&mut question.call.args);
+        }
         // If the operator has already answered, the answer counts even if the tool now refuses these arguments.
         if !task.run().has_answer(&question)?
             && let Some(mistake) = tool.mistake(&call)

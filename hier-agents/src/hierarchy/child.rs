@@ -11,6 +11,7 @@ use tracing::Instrument;
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
+use crate::redaction::Redactor;
 use crate::state::background::BackgroundSubagents;
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
@@ -19,11 +20,11 @@ use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Message, ToolCall};
-use hier_core::NodeError;
 use hier_core::channel::ChannelSpec;
 use hier_core::graph::{NodeResult, Task};
 use hier_core::internals::{Attached, ErasedGraph, Subgraph};
 use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
+use hier_core::{NodeError, Run};
 
 #[derive(Clone, Debug)]
 pub(crate) enum ChildRole {
@@ -67,9 +68,13 @@ impl ChildBorder {
     }
 }
 
+/// Returns the redactor of the calling agent in a run, if the agent has redacting layers.
+pub(crate) type RedactorOf<C> = Arc<dyn Fn(&Run<C>) -> Option<Arc<Redactor>> + Send + Sync>;
+
 /// A graph attached to an agent over another state.
 pub(crate) struct SubagentNode<T: Values, C, D> {
     pub(crate) attached: Attached<T, C, D>,
+    pub(crate) redactor: RedactorOf<C>,
     pub(crate) name: Arc<str>,
     pub(crate) role: ChildRole,
     pub(crate) border: ChildBorder,
@@ -183,12 +188,16 @@ where
                 ChildRole::Stage => None,
             };
             let state = self.enter(task, &call);
-            let mut has_answered = false;
+            let (mut has_answered, mut refused) = (false, None);
             let leave = |end: &T, returned| {
                 has_answered = true;
-                self.leave(task, call.as_ref(), end, returned)
+                let redacted = self.redacted(task, self.leave(task, call.as_ref(), end, returned));
+                redacted.map_err(|error| refused = Some(error)).unwrap_or_default()
             };
             let output = self.attached.call(task, state, &self.layout().returned, leave).await?;
+            if let Some(error) = refused {
+                return Err(error);
+            }
             // The graph has ended with a command for the supervisor. The update of this command may contain any text.
             if !has_answered && self.border.seals_text() {
                 return Err(self.command_refused());
@@ -312,6 +321,12 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         writes.push(channels.messages.write::<S>([answer]));
         writes.push(channels.progress.write::<S>(self.finished_progress(task.state().part(), call)));
         writes
+    }
+
+    /// Removes secrets from the writes for the supervisor, as its layers require.
+    fn redacted<S: Values>(&self, task: &Task<S, C>, writes: Writes<S>) -> Result<Writes<S>, NodeError> {
+        let Some(redactor) = (self.redactor)(task.run()) else { return Ok(writes) };
+        writes.into_iter().map(|write| redactor.write(task.state(), write)).collect()
     }
 
     /// Returns the labels that the report and the merged channels carry. If the graph does not record labels, returns

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::hierarchy::background::{BackgroundNode, BudgetOf};
-use crate::hierarchy::child::{ChildBorder, ChildRole, SubagentNode};
+use crate::hierarchy::child::{ChildBorder, ChildRole, RedactorOf, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::react::{ArgsSpec, BackgroundRunner, BackgroundSet, SubagentTool};
 use crate::state::base::BaseState;
@@ -45,7 +45,8 @@ pub struct Subagent<S: Values, C = BaseContext> {
     make: MakeChild<S, C>,
 }
 
-type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec, BudgetOf<C>) -> MadeChild<S, C> + Send>;
+type MakeChild<S, C> =
+    Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec, (BudgetOf<C>, RedactorOf<C>)) -> MadeChild<S, C> + Send>;
 
 /// A subagent or stage as a node.
 pub(crate) struct MadeChild<S: Values, C> {
@@ -78,11 +79,11 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
         let trust = inner.trust;
-        let make: MakeChild<S, C> = Box::new(move |role, border, args, budget| {
+        let make: MakeChild<S, C> = Box::new(move |role, border, args, (budget, redactor)| {
             let is_background = matches!(role, ChildRole::Tool(_)) && border.is_background();
             let graph = if is_background { inner.with_inbox() } else { inner };
             let attached = Attached { graph, context, shares: Shares::new() };
-            let node = SubagentNode { attached, name: called, role, border, args, layout: OnceLock::new() };
+            let node = SubagentNode { attached, redactor, name: called, role, border, args, layout: OnceLock::new() };
             if !is_background {
                 return MadeChild { child: Child::new(node), runner: None };
             }
@@ -161,10 +162,10 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         TrustSource::graph(&self.name, self.trust, self.returns_only_report())
     }
 
-    pub(crate) fn make(self, role: ChildRole, budget: BudgetOf<C>) -> MadeChild<S, C> {
+    pub(crate) fn make(self, role: ChildRole, caller: (BudgetOf<C>, RedactorOf<C>)) -> MadeChild<S, C> {
         let only_report = self.returns_only_report();
         let border = ChildBorder { policy: self.policy, trust: self.trust, only_report };
-        (self.make)(role, border, self.args.unwrap_or_default(), budget)
+        (self.make)(role, border, self.args.unwrap_or_default(), caller)
     }
 }
 

@@ -6,7 +6,8 @@ use hier_spec::agent::AgentKind;
 use super::answer::TypedAnswer;
 use super::background_set::BackgroundSet;
 use super::subagent_tool::SubagentTool;
-use crate::layer::{CallLayers, InheritedLayers, ListedLayer};
+use crate::hierarchy::child::RedactorOf;
+use crate::layer::{CallLayers, InheritedLayers, ListedLayer, redactor};
 use crate::model::{ChooseModel, ToolSpec};
 use crate::options::ModelOptions;
 use crate::state::base::BaseState;
@@ -170,6 +171,15 @@ impl<S: Values, C> AgentDef<S, C> {
     /// Returns the inherited layers and the agent's own.
     pub(super) fn layers<'a>(&'a self, run: &'a Run<C>) -> CallLayers<'a, S, C> {
         CallLayers { outer: InheritedLayers::around(run, self.passes_on), own: &self.layers }
+    }
+
+    /// Returns the function that finds the redacting layers of the agent in a run.
+    pub(crate) fn redactor(&self) -> RedactorOf<C>
+    where
+        C: Send + Sync + 'static,
+    {
+        let (own, passes_on) = (self.layers.clone(), self.passes_on);
+        Arc::new(move |run: &Run<C>| redactor(CallLayers { outer: InheritedLayers::around(run, passes_on), own: &own }))
     }
 
     /// Lists the tools of the toolsets. A name that the agent already uses is an error.

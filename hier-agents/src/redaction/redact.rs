@@ -34,7 +34,8 @@ use super::{Pattern, Redactor};
 /// |---|---|
 /// | requests | Instructions, conversation and tool results. |
 /// | replies | Text, reasoning and tool arguments. A tool therefore receives the mark instead of the secret. While text is streamed, the layer holds back the possible beginning of a secret ([`Find::open`]). Arguments are streamed when they are complete. |
-/// | stored data | Replies, tool results, records of `#[tool(step)]`, and messages that tools and layers add to conversations. |
+/// | stored data | Replies, tool results, reports of subagents, records of `#[tool(step)]`, and messages that tools, layers and subagents add to conversations. |
+/// | questions | The arguments of a tool call in an [`ApprovalRequest`](crate::ApprovalRequest). |
 /// | errors and logs | The texts of errors of models and tools, and logs about these errors. |
 ///
 /// The layer does **not** redact these texts, or does not redact them at once:
@@ -44,9 +45,12 @@ use super::{Pattern, Redactor};
 ///   Earlier checkpoints keep the original messages.
 /// * An operator's answer, as long as the tool call that asked the question has not ended. Until then, the answer is
 ///   stored unchanged.
-/// * Values that tools write to channels other than conversations.
+/// * Other questions, such as those of [`Run::interrupt`](hier_core::Run::interrupt).
+/// * Values that tools and subagents write to channels other than conversations.
 /// * Results that a tool records with [`Run::step`](hier_core::Run::step). Only the records of `#[tool(step)]`, which
 ///   hold the result of the whole call, are redacted.
+/// * The update of a [`Command::parent`](hier_core::graph::Command::parent) that a tool returns. The outer graph stores
+///   and streams this update.
 /// * URLs and data of images and files. Names of files are redacted.
 ///
 /// To protect the messages and answers in this list, encrypt the checkpoints, or redact the input with [`Redact::text`]

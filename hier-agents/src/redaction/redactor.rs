@@ -1,5 +1,6 @@
 //! Combines all redacting layers of a call, so that their order does not matter.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -112,8 +113,8 @@ impl Redactor {
         let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         let (mut out, mut from) = (String::new(), 0);
         for (start, end, mark) in secrets {
-            // More text may extend this secret, or reveal a secret that begins before it.
-            if !has_ended && (end == text.len() || start >= open) {
+            // More text may extend this secret, or reveal a secret that begins before its end.
+            if !has_ended && (end == text.len() || end > open) {
                 open = open.min(start);
                 break;
             }
@@ -244,18 +245,24 @@ impl Redactor {
         (!redacted.is_empty()).then(|| BaseState::channels().messages.write::<BaseState>(redacted))
     }
 
-    /// Removes secrets from a write to a message channel. Writes to other channels are unchanged: the code that writes
-    /// them is responsible.
+    /// Removes secrets from a write to a message channel or of a report. Writes to other channels are unchanged: the
+    /// code that writes them is responsible.
     pub(crate) fn write<S: Values>(&self, state: &S, write: S::Write) -> Result<S::Write, NodeError> {
         let channel = write.channel();
-        if !state.get_any(channel).is_some_and(<dyn std::any::Any>::is::<Messages>) {
-            return Ok(write);
-        }
-        let Some(written) = write.stored() else { return Ok(write) };
+        let is_report = write.name() == BaseState::channels().current_agent_report.name();
+        let has_type = |is: fn(&dyn Any) -> bool| state.get_any(channel).is_some_and(is);
+        let (has_messages, has_report) =
+            (has_type(<dyn Any>::is::<Messages>), is_report && has_type(<dyn Any>::is::<String>));
+        let Some(written) = write.stored().filter(|_| has_messages || has_report) else { return Ok(write) };
         let mut bytes = Vec::new();
         written.encode(&mut bytes)?;
-        let Some(redacted) = self.conversation(&codec::decode(&bytes)?) else { return Ok(write) };
-        Ok(state.write_from(channel, write.is_overwrite(), &codec::encode(&redacted)?)?)
+        let redacted = if has_messages {
+            self.conversation(&codec::decode(&bytes)?).map(|messages| codec::encode(&messages))
+        } else {
+            self.redacted(&codec::decode::<String>(&bytes)?).map(|report| codec::encode(&report))
+        };
+        let Some(redacted) = redacted else { return Ok(write) };
+        Ok(state.write_from(channel, write.is_overwrite(), &redacted?)?)
     }
 
     /// Removes secrets from the writes or the error of a node.

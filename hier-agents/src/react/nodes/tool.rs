@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::call::nesting;
 use crate::call::tool::ToolCaller;
 use crate::compact::read_earlier;
-use crate::layer::StateProjection;
+use crate::layer::{StateProjection, redactor};
 use crate::prompts;
 use crate::react::agent::{AgentDef, Callee, writing};
 use crate::react::background::call_background;
@@ -51,7 +51,14 @@ where
             let mistake = agent.subagents[number].mistake(&call).unwrap_or_default();
             add(prompts::refusal(&call, &mistake))
         }
-        Callee::Other => return Box::pin(call_other(agent, &caller, call, task)).await,
+        Callee::Other => {
+            let made = Box::pin(call_other(agent, &caller, call, task)).await;
+            // Reports of background subagents and results of built-in tools do not pass through the layers.
+            return match redactor(caller.layers) {
+                Some(redactor) => redactor.command(task.state(), made),
+                None => made,
+            };
+        }
     })
 }
 

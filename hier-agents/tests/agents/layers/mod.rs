@@ -7,6 +7,7 @@ mod models;
 mod order;
 mod redacted;
 mod repeats;
+mod returned;
 mod secrets;
 mod tools;
 
