@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use hier_spec::trust::{GraphTrust, ToolTrust, TrustSource};
 use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, Target};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::layer::{CallLayers, InheritedLayers, StateProjection};
 use crate::operator::answer_left_calls;
 use crate::prompts;
 use crate::state::base::BaseState;
-use crate::tool::approval::ApprovalRule;
+use crate::tool::approval::{ApprovalMode, ApprovalRule};
 use crate::tool::catalogue::{ToolsetOf, Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
 use crate::tool::requested::AnsweredTool;
@@ -136,8 +137,18 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         if !mistakes.is_empty() {
             return Err(BuildError { graph: self.name, mistakes });
         }
-        let parts = tool_parts(&self.name, &self.name, self.tools, self.toolsets, self.errors);
+        let trust = self.trust(&names);
+        let parts = tool_parts(&self.name, &self.name, self.tools, self.toolsets, self.errors).trusted(trust);
         Ok(CompiledGraph::new(parts, Arc::new(S::default), S::CHANNELS.iter().cloned().collect()))
+    }
+
+    /// Returns the labels of the tools. A command of a tool for the outer graph carries them.
+    fn trust(&self, names: &[String]) -> GraphTrust {
+        let tools = self.tools.iter().zip(names).map(|(tool, name)| {
+            TrustSource::tool(name, ToolTrust::new(tool.labels(), tool.approval() != ApprovalMode::Never))
+        });
+        let sets = self.toolsets.iter().map(|set| TrustSource::tool("a toolset", set.trust()));
+        GraphTrust::of(&tools.chain(sets).collect::<Vec<_>>(), false, false)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Labels at the borders of graphs: graphs without a record, and commands for the graph above.
 
+use hier_agents::ToolNode;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
+use hier_core::graph::{GraphBuilder, Task};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::support::call;
-use crate::trust::{Case, Mailbox, UNTRUSTED, customers, labels, read_mail, run, said, send_mail, sent};
+use crate::trust::{Case, CaseUpdate, Mailbox, UNTRUSTED, customers, labels, read_mail, run, said, send_mail, sent};
 
 /// A conversation without a record of its labels.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -116,4 +118,31 @@ async fn command_of_a_subagent_without_untrusted_text_is_applied() {
     let request = Escaped::compile().invoke(Message::user("Look at my mail."));
     let out = request.context(BaseContext::new(model.clone())).await.unwrap();
     assert!(out.state().base.messages.iter().any(|message| message.text().contains("too many")), "{out:?}");
+}
+
+async fn ask_to_forward() -> CaseUpdate {
+    Case::update().messages(call("forward_mail", json!({})))
+}
+
+graph! {
+    ForwardedByTool<Case, BaseContext> = Graph {
+        nodes: [ask_to_forward, act = tools![forward_mail], Mailbox],
+        edges: [START >> ask_to_forward >> act >> Mailbox >> END],
+    }
+}
+
+/// The tool itself writes to the graph around its node.
+#[tokio::test]
+async fn command_of_a_tool_for_the_parent_brings_the_labels_of_the_tool() {
+    let act = ToolNode::<Case, BaseContext>::new("act").tool(forward_mail::TOOL).compile().unwrap();
+    let built: GraphBuilder<Case, BaseContext> = GraphBuilder::new("built");
+    let built = built.node("ask", async |_: Task<Case, BaseContext>| ask_to_forward().await).subgraph("act", &act);
+    let built = built.subgraph("mailbox", &Mailbox::compile()).edge(START, "ask").edge("ask", "act");
+    let built = built.edge("act", "mailbox").edge("mailbox", END).compile().unwrap();
+    for graph in [ForwardedByTool::compile(), built] {
+        let model = ScriptedModel::new([sent()]);
+        let out = run(&graph.checkpointer(MemorySaver::new()), &model).await;
+        assert!(matches!(out, Outcome::Interrupted(_)), "the command carried the mail: {out:?}");
+        assert_eq!(labels(&out).labels(), UNTRUSTED);
+    }
 }

@@ -7,7 +7,7 @@ use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::NodeDecl;
 use super::super::model::GraphModel;
-use super::{code, named, tool_rules};
+use super::{code, named, tool_rules, trust};
 
 /// The node for calls of unknown tools, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
@@ -50,7 +50,7 @@ fn graph(
     });
     // The compiler reports a state without a conversation at the node.
     let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, __hier::std::vec![#(#made),*], __hier::std::vec![#(#sets),*], #errors));
-    let last = tools.len();
+    let (last, trust) = (tools.len(), trust::of_tools(model, (tools, toolsets), &node.rules));
     let doubled = tools.iter().enumerate().map(|(place, path)| {
         let tool = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
         let message = format!("the tool `{tool}` has the name of another tool of this node: rename one");
@@ -86,6 +86,7 @@ fn graph(
                 &[],
             );
             const DEPTH: ::core::primitive::usize = __hier::deepest(&[0; #last]);
+            #trust
             fn parts() -> __hier::Parts<#state, #context> {
                 #parts
             }

@@ -72,6 +72,16 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Source> {
     tools.into_iter().chain(members).collect()
 }
 
+/// Returns the constant of `impl Graph` for a node with tools. A command of a tool for the outer graph carries the labels
+/// in this constant.
+pub(super) fn of_tools(model: &GraphModel, (named, sets): (&[Path], &[ExprClosure]), rules: &ToolRules) -> TokenStream {
+    let sources = tools(model, named, sets, rules).into_iter().map(|(_, source)| source);
+    let allowed = model.trust.allowed;
+    quote! {
+        const TRUST: __hier::GraphTrust = __hier::GraphTrust::of(&[#(#sources),*], #allowed, false);
+    }
+}
+
 /// Returns the tools of all nodes, which share the conversation of the state, and the nested graphs.
 fn of_graph(model: &GraphModel, state: &Type) -> Vec<Source> {
     let mut sources = Vec::new();
