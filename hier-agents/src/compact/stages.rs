@@ -170,7 +170,7 @@ fn old_messages(messages: &Messages, recent: u64) -> usize {
 }
 
 /// Returns the position at which to cut the conversation: the first position that makes it short enough, or else the
-/// last possible position.
+/// last possible position. Messages that follow the last reply are not cut off, because the model has not seen them.
 fn cut(messages: &Messages, record: &Compaction, goal: CompactionGoal, from: usize) -> Option<usize> {
     let cut_points = cut_points(messages);
     let uncut = Compaction { cut: None, ..record.clone() };
@@ -184,12 +184,14 @@ fn cut(messages: &Messages, record: &Compaction, goal: CompactionGoal, from: usi
     };
     // At least one message that is not an instruction must precede the cut.
     let first = messages.iter().skip(from).position(|message| !is_system(message))? + from;
+    let answered = messages.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));
+    let unseen = answered.map_or(messages.len(), |answered| answered + 1);
     let (mut left, mut best) = (0_u64, None);
     for place in (first + 1..messages.len()).rev() {
         if messages.get(place).is_some_and(|message| !is_system(message)) {
             left = left.saturating_add(sizes[place]);
         }
-        if !cut_points[place] {
+        if place > unseen || !cut_points[place] {
             continue;
         }
         if best.is_some() && left > room(place) {

@@ -192,6 +192,20 @@ proptest! {
 }
 
 #[test]
+fn results_that_the_model_has_not_seen_are_not_summarized() {
+    let all = conversation(&[
+        NextMessage::User(3_000),
+        NextMessage::Model(2_000, 0, false),
+        NextMessage::User(2_000),
+        NextMessage::Model(0, 1, false),
+        NextMessage::Result(6_000),
+        NextMessage::User(2_000),
+    ]);
+    let next = apply_stages(&all, None, goal(300, false)).next;
+    assert_eq!(next, NextStage::SumUp(0..3), "the call and its result are kept");
+}
+
+#[test]
 fn record_of_removed_messages_is_ignored() {
     let all: Messages = ["a", "b", "c", "d"].map(|text| Message::user(text).with_id(text)).into();
     let record =
