@@ -94,9 +94,9 @@ where
     let (inner, site) = (IntoOwnLayers { next, site: call.site }, call.site.with_state(&*base, &run));
     let ModelReply { outcome, writes, carried } =
         NextModel { layers: layers.outer.layers, end: &inner, repeat: &repeat }.call(call.at_site(site)).await?;
-    let own = carried.and_then(|carried| carried.downcast::<LayerWrites<S>>().ok());
-    let writes = own.map(|own| *own).unwrap_or_default().into_iter().chain(projection.lift_all(writes)).collect();
-    Ok(ModelReply { outcome, writes, carried: None })
+    let own = carried.into_iter().filter_map(|carried| carried.downcast::<LayerWrites<S>>().ok());
+    let writes = own.flat_map(|own| *own).chain(projection.lift_all(writes)).collect();
+    Ok(ModelReply { outcome, writes, carried: Vec::new() })
 }
 
 /// Calls a tool through the inherited layers and the agent's own.
@@ -186,7 +186,7 @@ struct IntoOwnLayers<'a, N, S, C> {
 impl<S: Values, C: Send + Sync + 'static> ModelEnd<BaseState, ()> for IntoOwnLayers<'_, NextModel<'_, S, C>, S, C> {
     async fn call(&self, call: ModelCall<'_, BaseState, ()>) -> Result<ModelReply<BaseState>, NodeError> {
         let ModelReply { outcome, writes, .. } = self.next.call(call.at_site(self.site)).await?;
-        Ok(ModelReply { carried: Some(Box::new(writes)), ..ModelReply::from_outcome(outcome) })
+        Ok(ModelReply { carried: vec![Box::new(writes)], ..ModelReply::from_outcome(outcome) })
     }
 
     fn compacts(&self) -> bool {

@@ -1,5 +1,6 @@
 //! [`Compact`] as a layer.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::iter::successors;
@@ -63,7 +64,7 @@ where
             return next.call(call).await;
         }
         let Some(conversation) = SplitConversation::split(&call) else { return next.call(call).await };
-        CompactedCall { compact: self, call, next, conversation, writes: Vec::new() }.ask().await
+        CompactedCall { compact: self, call, next, conversation, writes: Vec::new(), carried: Vec::new() }.ask().await
     }
 }
 
@@ -114,6 +115,8 @@ struct CompactedCall<'a, S: Values, C> {
     conversation: SplitConversation,
     /// The writes of other layers during the calls for summaries.
     writes: LayerWrites<S>,
+    /// The writes of these layers to a state of another type.
+    carried: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl<S, C> CompactedCall<'_, S, C>
@@ -164,6 +167,7 @@ where
     /// Adds the new compaction to the reply, and puts the writes of the calls for summaries in front of its writes.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.splice(..0, self.writes.drain(..));
+        reply.carried.splice(..0, self.carried.drain(..));
         let Some(record) = record else { return reply };
         let write = BaseState::channels().compaction.write::<S>(Some(Box::new(record)));
         reply.write(S::Update::from_writes(Writes::from_iter([write])))
@@ -266,8 +270,9 @@ where
         let made = next.call(call.filter_chunks(|| DropChunks)).await;
         let answers = answers.get();
         // The answers of a failed request are not recorded.
-        let (outcome, writes) = made.inspect_err(|_| self.call.answers.add(answers))?.into_parts();
+        let ModelReply { outcome, writes, carried } = made.inspect_err(|_| self.call.answers.add(answers))?;
         self.writes.extend(writes);
+        self.carried.extend(carried);
         let ModelOutcome::Answer(answer) = outcome else { return Ok(None) };
         let text = answer.text();
         if text.trim().is_empty() {

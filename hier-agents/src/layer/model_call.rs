@@ -219,7 +219,7 @@ pub struct ModelReply<S: Values> {
     pub outcome: ModelOutcome,
     pub(super) writes: LayerWrites<S>,
     /// Writes to a state of another type, which pass through layers over this state.
-    pub(super) carried: Option<Box<dyn Any + Send>>,
+    pub(super) carried: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl<S: Values> fmt::Debug for ModelReply<S> {
@@ -243,7 +243,7 @@ impl<S: Values> ModelReply<S> {
     }
 
     pub(crate) fn from_outcome(outcome: ModelOutcome) -> Self {
-        Self { outcome, writes: Vec::new(), carried: None }
+        Self { outcome, writes: Vec::new(), carried: Vec::new() }
     }
 
     pub(crate) fn into_parts(self) -> (ModelOutcome, LayerWrites<S>) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use hier_agents::layer::{Inherited, Layer, ModelCall, ModelReply, NextModel};
+use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
 use hier_agents::{AgentBuilder, ChatRequest, Compact};
 use hier_core::{Result, async_trait};
@@ -112,4 +112,41 @@ fn two_compactions_for_one_agent_are_refused() {
     let error = built(true).expect_err("two in one agent").to_string();
     assert!(error.contains("the layers `Compact` and `Compact` both compact the conversation"), "{error}");
     assert!(built(false).is_ok(), "one is for those below");
+}
+
+graph! {
+    /// Compacts the conversations of its subagents, too.
+    Chief<BaseState> = Agent { subagents: [Counter {}], layers: [Inherited(Compact { context_tokens: 1_000 })] }
+}
+
+graph! {
+    /// Counts its requests.
+    Counter<BaseState> = Agent { tools: [page], max_iterations: 60, layers: [Limit { model_calls: 200 }] }
+}
+
+/// The subagent's own layer counts the summaries that the inherited layer requests.
+#[tokio::test]
+async fn own_layers_count_the_summaries_of_an_inherited_compaction() {
+    let read = AtomicUsize::new(0);
+    let model = ScriptedModel::reacting(move |request| {
+        let has = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+        if request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize")) {
+            Message::assistant("They read.")
+        } else if has("counter") {
+            let is_done = request.messages.iter().any(|message| message.tool_call_id().is_some());
+            if is_done { Message::assistant("done") } else { call("counter", json!({"task": "read"})) }
+        } else {
+            let number = read.fetch_add(1, Ordering::Relaxed);
+            let page = call("page", json!({ "number": number }));
+            let reply = Message::calls("and so on ".repeat(9), page.tool_calls().to_vec());
+            if number < 40 { reply } else { Message::assistant("read") }
+        }
+    });
+    let out = Chief::compile().invoke(Message::user("go")).context(BaseContext::new(model.clone())).await.unwrap();
+    let requests = model.requests();
+    let is_summary = |request: &&ChatRequest| request.messages.get(0).unwrap().text().starts_with("You summarize");
+    assert!(requests.iter().filter(is_summary).count() > 0, "there are summaries");
+    let of_chief = requests.iter().filter(|request| request.tools.iter().any(|tool| tool.name == "counter")).count();
+    let counted = out.state().layer_counts.get("counter/0:Limit model_calls");
+    assert_eq!(counted, (requests.len() - of_chief) as u64);
 }
