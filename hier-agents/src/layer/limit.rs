@@ -26,9 +26,9 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///   calls the agent several times in a run, the counts continue from call to call. In contrast, `max_iterations`
 ///   limits each call separately. If the agent is a node of a custom graph, its counts start at 0 each time the node
 ///   runs.
-/// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
-///   calls, and calls of built-in tools and of subagents do not count. Failed requests do not count either, so a
-///   request that a [`Retry`](hier_core::graph::Retry) repeats counts once. Summaries for a failed request count if
+/// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected and
+///   failed tool calls, and calls of built-in tools and of subagents do not count. Failed requests do not count either,
+///   so a request that a [`Retry`](hier_core::graph::Retry) repeats counts once. Summaries for a failed request count if
 ///   `Limit` precedes [`Compact`](crate::Compact) in the list.
 /// * **Parallel tool calls.** The layer decides about the calls of one reply before their results are known. It adds all
 ///   calls that precede a call in the reply, except subagent calls, and can therefore reject a call too early.
@@ -221,19 +221,27 @@ where
         if used < most {
             return Ok(Verdict::Allow);
         }
-        Ok(Verdict::Deny(format!("not called: the limit of {most} tool calls is reached. Answer with what you have")))
+        Ok(Verdict::Deny(limit_reached(most)))
     }
 
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
-        let site = call.site();
-        let reply = next.call(call).await?;
-        if self.tool_calls.is_none() {
-            return Ok(reply);
+        let Some(most) = self.tool_calls else { return next.call(call).await };
+        let count = LayerCount::new(call.site(), TOOL_CALLS);
+        if count.site.is_stored {
+            let reply = next.call(call).await?;
+            count.add(1);
+            return Ok(reply.write(count.write(1)));
         }
-        let count = LayerCount::new(site, TOOL_CALLS);
-        count.add(1);
-        Ok(reply.write(count.write(1)))
+        // The check of a parallel call can precede this call, so only a reserved unit holds the limit.
+        let Some(reserved) = count.reserve(most) else { return Ok(ToolReply::invalid(limit_reached(most))) };
+        let reply = next.call(call).await?;
+        reserved.settle(1);
+        Ok(reply)
     }
+}
+
+fn limit_reached(most: u64) -> String {
+    format!("not called: the limit of {most} tool calls is reached. Answer with what you have")
 }
 
 /// Counts an answer that a layer gave in place of the model.

@@ -1,8 +1,12 @@
 //! Limits of a run.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, ChatResponse, Subagent, SubagentPolicy, Usage};
+use hier_agents::{
+    AgentBuilder, AgentEnd, AgentLimit, Approval, BaseStateUpdate, Body, ChatResponse, Subagent, SubagentPolicy, Usage,
+};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::Retry;
 use hier_core::state::Values;
@@ -220,4 +224,37 @@ async fn subagent_calls_do_not_count_as_tool_calls() {
     let texts: Vec<String> = out.state().messages.iter().skip(2).map(Message::text).collect();
     assert_eq!(texts[..3], ["a", "order 1", "b"]);
     assert!(texts[3].contains("the limit of 1 tool calls"), "{texts:?}");
+}
+
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds an order, after the other calls have begun.
+#[tool]
+async fn find(order: u32) -> String {
+    FOUND.fetch_add(1, Ordering::SeqCst);
+    tokio::task::yield_now().await;
+    format!("order {order}")
+}
+
+graph! {
+    /// Makes four calls in parallel.
+    Finder<BaseState, BaseContext> = Graph {
+        nodes: [ask_for_four, act = tools![find]],
+        edges: [START >> ask_for_four >> act >> END],
+    }
+}
+
+async fn ask_for_four() -> BaseStateUpdate {
+    let four = [1, 2, 3, 4].map(|order| ("find", json!({ "order": order })));
+    BaseState::update().messages(calls(four))
+}
+
+#[tokio::test]
+async fn inherited_limit_holds_for_parallel_calls_of_a_node() {
+    let finder = Subagent::new(&Finder::compile()).policy(SubagentPolicy::new());
+    let desk = AgentBuilder::<BaseState>::new("desk").subagent(finder);
+    let desk = desk.layer(Inherited::new(Limit::new().tool_calls(2))).compile().unwrap();
+    let model = ScriptedModel::new([call("finder", json!({"task": "x"})), Message::assistant("Found.")]);
+    let out = desk.invoke(Message::user("?")).context(BaseContext::new(model)).await.unwrap();
+    assert_eq!((out.ending(), FOUND.load(Ordering::SeqCst)), (Some(&AgentEnd::Text), 2));
 }
