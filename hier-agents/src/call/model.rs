@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use serde_json::Value;
 use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
@@ -23,7 +24,7 @@ use crate::state::budget::Budget;
 use crate::state::context::BaseContext;
 use crate::state::turn::AgentLimit;
 use crate::tool::search::ProviderSearch;
-use hier_checkpoint::message::{Body, ChatChunk, ChatResponse, Usage};
+use hier_checkpoint::message::{Body, ChatChunk, ChatResponse, FinishReason, Usage};
 use hier_core::Run;
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
@@ -93,7 +94,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             None => made?,
         };
         if let Some(response) = reply.response_mut() {
-            nesting::repair_arguments(&mut response.message);
+            repair_calls(response);
             CallIds::default().replace_in_answer(&mut response.message);
             check_role(model, response)?;
             finish_stream(self.run, response, stream.has_started());
@@ -215,8 +216,7 @@ impl Accounts<'_> {
         let answer =
             stream_answer(model, request, run, sink, price.as_ref(), &mut timer).instrument(span.clone()).await;
         timer.finish(&answer);
-        let mut response = answer.map_err(node_error)?;
-        nesting::repair_arguments(&mut response.message);
+        let response = answer.map_err(node_error)?;
         let usage = response.message.usage().unwrap_or_default();
         record_usage(&span, &response, usage);
         if let Some(budget) = self.budget {
@@ -264,6 +264,17 @@ fn set_cost(response: &mut ChatResponse, price: Option<&ModelPrice>) {
     }
 }
 
+/// Repairs the arguments of the calls. If the reply was cut off or withheld, the arguments become text, so that no call
+/// is executed, not even a complete call.
+fn repair_calls(response: &mut ChatResponse) {
+    nesting::repair_arguments(&mut response.message);
+    let Some(FinishReason::Length | FinishReason::ContentFilter) = &response.finish else { return };
+    let Body::Assistant { calls, .. } = &mut response.message.body else { return };
+    for call in calls.iter_mut().filter(|call| !call.args.is_string()) {
+        call.args = Value::String(format!("cut off: {}", call.args));
+    }
+}
+
 fn check_role(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), NodeError> {
     if matches!(response.message.body, Body::Assistant { .. }) {
         return Ok(());
@@ -285,6 +296,7 @@ async fn stream_answer<C>(
     let mut ids = CallIds::default();
     if !run.wants_messages() {
         let mut response = model.chat(request).await?;
+        repair_calls(&mut response);
         ids.replace_in_answer(&mut response.message);
         set_cost(&mut response, price);
         return Ok(response);
@@ -298,6 +310,7 @@ async fn stream_answer<C>(
         ids.replace_in_chunk(&mut chunk);
         if let ChatChunk::Done(response) = &mut chunk {
             response.message.id = Some(streamed.id.clone());
+            repair_calls(response);
             set_cost(response, price);
         }
         let Some((pipeline, stream)) = &mut sink else {

@@ -7,6 +7,7 @@ use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
+use crate::layers::heard;
 use crate::support::{Filing, FilingUpdate, call, finish, prompt, report};
 
 /// Agents within agents, this many deep.
@@ -82,4 +83,15 @@ async fn each_call_gets_a_frame_with_its_callers_state() {
         "bottom called from `of the middle` with 4 messages, middle called from `of the top` with 3 messages"
     );
     assert_eq!(out.state().draft, "of the top", "a subagent's changes stay its own");
+}
+
+/// The end of a stream has the arguments that the conversation stores.
+#[tokio::test]
+async fn streamed_reply_has_the_repaired_arguments() {
+    let chat = AgentBuilder::<BaseState>::new("chat").compile().expect("an agent");
+    let model = ScriptedModel::new([call("unknown", json!(null)), Message::assistant("done")]);
+    let (received, out) = heard(&chat, Message::user("?"), BaseContext::new(model)).await;
+    let stored = out.expect("it ends").state().messages.get(1).expect("a reply").clone();
+    assert_eq!(received.ends[0].message.tool_calls(), stored.tool_calls());
+    assert_eq!(stored.tool_calls()[0].args, json!({}));
 }

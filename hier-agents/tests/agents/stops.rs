@@ -136,6 +136,26 @@ async fn truncated_call_is_retried_at_most_twice() {
     }
 }
 
+/// A complete call of a reply that was cut off is not made, whatever the model.
+#[tokio::test]
+async fn complete_call_of_a_truncated_reply_is_not_made() {
+    for (compiled, root) in [(Chat::compile(), "chat"), (Desk::compile_as_root(), "desk")] {
+        let done = if root == "chat" { Message::assistant("Done.") } else { finish("Done.") };
+        for (answers, asked) in
+            [(vec![cut(order(1)), ChatResponse::new(done)], 2), ((0..9).map(|number| cut(order(number))).collect(), 3)]
+        {
+            let model = Ending::new(answers);
+            let input = Filing::update().messages(Message::user("?"));
+            let out = compiled.invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
+            assert_eq!(model.call_count(), asked, "{root}");
+            assert_eq!(out.ending() == Some(&limit(AgentLimit::Length)), asked == 3, "{root}: {:?}", out.ending());
+            let said = texts(out.state());
+            assert!(!said.iter().any(|text| text.contains("is lost")), "{root}: {said:?}");
+            assert!(said.iter().any(|text| text.contains("If your answer was cut off")), "{root}: {said:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn repeated_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));
