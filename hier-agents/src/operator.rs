@@ -16,7 +16,7 @@ use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::client::call_of_question;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
-use hier_checkpoint::message::{IdQueues, Message, Messages, ToolCall};
+use hier_checkpoint::message::{Body, IdQueues, Message, Messages, ToolCall};
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values, Writes};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
@@ -57,6 +57,16 @@ pub(crate) fn answer_left_calls<S: Values>(
 ) -> Writes<S> {
     let calls = conversation.open_calls();
     if calls.is_empty() {
+        return input;
+    }
+    // A result of a call that the input removes would have no call.
+    let caller = calls.first().and_then(|call| conversation.caller_of(&call.id)?.id.as_deref());
+    let is_caller = |message: &Message| matches!(message.body, Body::Remove) && message.id.as_deref() == caller;
+    let removes_caller = |given: &S::Write| {
+        let added = added_messages(given, channel).ok().flatten();
+        added.is_some_and(|added| added.iter().any(is_caller))
+    };
+    if caller.is_some() && input.iter().any(removes_caller) {
         return input;
     }
     let reasons = withdrawal_reasons(withdrawn);

@@ -227,3 +227,19 @@ async fn stored_input_keeps_the_approval_open() {
     assert_eq!(result(&state.values.base.messages), None, "the call has no result yet");
     assert_eq!(state.next.len(), 2, "{:?}", state.next);
 }
+
+/// A refusal of a call that no message makes any more would be a result without a call.
+#[tokio::test]
+async fn input_that_removes_the_message_with_the_call_leaves_no_result() {
+    let chat = Chat::compile().checkpointer(MemorySaver::new());
+    let model = ScriptedModel::new([call("pay", json!({"eur": 9})), Message::assistant("Not paid.")]);
+    let context = || BaseContext::new(model.clone());
+    let asked = chat.invoke(Message::user("pay")).thread("t").context(context()).await.unwrap();
+    let Outcome::Interrupted(asked) = asked else { panic!("{asked:?}") };
+    let id = asked.state.base.messages.last().and_then(|message| message.id.clone()).unwrap();
+    let more = Filing::update().messages([Message::remove(id), Message::user("never mind")]);
+    let out = chat.invoke(more).thread("t").context(context()).await.unwrap();
+    let texts: Vec<String> = out.state().base.messages.iter().map(Message::text).collect();
+    assert_eq!(texts, ["pay", "never mind", "Not paid."]);
+    assert_eq!(model.requests()[1].messages.len(), 2);
+}
