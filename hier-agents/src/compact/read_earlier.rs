@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::coercion;
 use crate::model::ToolSpec;
 use crate::prompts::READ_EARLIER;
 use hier_checkpoint::message::{Body, Content, Message, Messages, Part, ToolCall};
@@ -34,13 +35,15 @@ pub(crate) fn spec() -> ToolSpec {
 
 /// Reads or searches. The error describes an invalid call.
 pub(crate) fn read(messages: &Messages, call: &ToolCall) -> Result<Content, String> {
-    let text = |name: &str| call.args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let coerced = coercion::coerced(&call.args, &spec().parameters);
+    let args = coerced.as_ref().unwrap_or(&call.args);
+    let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (text("id"), text("search")) {
         (Some(id), _) => {
             let place = messages.place(id).and_then(|place| messages.get(place));
             let message =
                 place.ok_or_else(|| format!("there is no message with the id `{id}` in this conversation"))?;
-            let from = call.args.get("from").and_then(Value::as_u64).unwrap_or(0);
+            let from = args.get("from").and_then(Value::as_u64).unwrap_or(0);
             Ok(page(message, usize::try_from(from).unwrap_or(usize::MAX)))
         }
         (None, Some(wanted)) => Ok(Content::Text(found(messages, wanted))),

@@ -365,7 +365,9 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
 
     /// Counts the end of this call, and the ends of the earlier calls of this subagent in the same reply.
     fn finished_progress(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
-        let before = base.calls_before(call).filter(|other| other.name == call.name);
+        // Rejected calls are not scheduled.
+        let is_made = |other: &&ToolCall| other.name == call.name && self.args.mistake(other).is_none();
+        let before = base.open_calls_before(call).filter(is_made);
         let CallCounts { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
         Progress::from([(self.name.clone(), CallCounts { scheduled: scheduled.max(finished), finished })]).into()

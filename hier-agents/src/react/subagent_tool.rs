@@ -47,6 +47,18 @@ impl ArgsSpec {
             None => call,
         }
     }
+
+    /// Describes the mistake if a call of the subagent has invalid arguments.
+    pub(crate) fn mistake(&self, call: &ToolCall) -> Option<String> {
+        let call = &self.coerced(call.clone());
+        if !call.args.is_object() {
+            return Some(format!("the arguments of `{}` must be a JSON object", call.name));
+        }
+        if let Some(mistake) = nesting::mistake(call) {
+            return Some(mistake);
+        }
+        self.check.and_then(|check| check(call, &self.schema))
+    }
 }
 
 impl Default for ArgsSpec {
@@ -70,14 +82,7 @@ pub(crate) struct SubagentTool {
 
 impl SubagentTool {
     pub(crate) fn mistake(&self, call: &ToolCall) -> Option<String> {
-        let call = &self.args.coerced(call.clone());
-        if !call.args.is_object() {
-            return Some(format!("the arguments of `{}` must be a JSON object", self.name));
-        }
-        if let Some(mistake) = nesting::mistake(call) {
-            return Some(mistake);
-        }
-        self.args.check.and_then(|check| check(call, &self.args.schema))
+        self.args.mistake(call)
     }
 
     pub(super) fn spec(&self) -> ToolSpec {

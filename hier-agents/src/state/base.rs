@@ -127,6 +127,12 @@ impl BaseState {
         calls.iter().take_while(|other| other.id != call.id)
     }
 
+    /// Returns the calls without a result that precede a call in the same answer of the model.
+    pub(crate) fn open_calls_before<'a>(&'a self, call: &ToolCall) -> impl Iterator<Item = &'a ToolCall> {
+        let open = self.open_calls();
+        self.calls_before(call).filter(move |before| open.iter().any(|other| other.id == before.id))
+    }
+
     /// Returns the way in which the agent's turn ended, or `None` while the turn is in progress or waits for an answer
     /// to a question.
     pub fn ending(&self) -> Option<&AgentEnd> {

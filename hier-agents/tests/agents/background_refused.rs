@@ -1,4 +1,4 @@
-//! Detached subagents under a limit.
+//! Detached subagents under a limit, and calls about background subagents next to refused calls.
 
 use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
@@ -10,7 +10,7 @@ use hier_testkit::ScriptedModel;
 use serde_json::json;
 
 use crate::background::results;
-use crate::support::{Filing, call};
+use crate::support::{Filing, call, calls};
 
 graph! {
     /// Leads, with a limit for all.
@@ -24,6 +24,11 @@ graph! {
 graph! {
     /// Buys, looks and reports.
     Buyer<Filing> = Agent { tools: [buy, look] }
+}
+
+graph! {
+    /// Refuses each repeated call.
+    Strict<Filing> = Agent { subagents: [Buyer { background: true }], max_repeats: 1 }
 }
 
 /// Looks at a page.
@@ -75,4 +80,17 @@ async fn detached_subagent_of_an_earlier_turn_does_not_use_up_the_limit() {
     assert_eq!(out.ending(), Some(&AgentEnd::Text), "the turn has made two of its requests");
     // The work of the subagent counts once it has ended: three requests of its own.
     assert_eq!(out.state().base.layer_counts.get("boss/0:Limit model_calls"), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_check_does_not_prevent_another_call_from_collecting() {
+    let check = || ("check_subagents", json!({}));
+    let both = calls([check(), ("wait_for_subagents", json!({ "seconds": 1 }))]);
+    let model = team([buyer(), calls([check()]), both, Message::assistant("done")]);
+    let strict = Strict::compile().checkpointer(MemorySaver::new()).with_context(BaseContext::new(model));
+    let out = strict.invoke(Message::user("Buy.")).thread("t").await.expect("it asks");
+    let Outcome::Interrupted(asked) = out else { panic!("{out:?}") };
+    let results = results(&asked.state);
+    assert!(results[2].contains("not called: it had the same result"), "{results:?}");
+    assert_eq!(results.len(), 3, "the second call waits for the answer: {results:?}");
 }

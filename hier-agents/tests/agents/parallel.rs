@@ -139,3 +139,15 @@ async fn parallel_writes_do_not_lower_the_progress() {
     let out = Writers::compile().invoke(Filing::update()).await.expect("the run ends");
     assert_eq!(out.state().base.progress.get("clerk"), CallCounts { scheduled: 3, finished: 2 });
 }
+
+/// A call with invalid arguments is rejected, and does not start the subagent.
+#[tokio::test]
+async fn rejected_calls_do_not_count_as_progress() {
+    let both = calls([("counter", json!({"number": "many"})), ("counter", json!({"number": 7}))]);
+    let model = ScriptedModel::new([both, finish("done")]);
+    let input = Filing::update().messages(Message::user("?"));
+    let out = Desk::compile_as_root().invoke(input).context(BaseContext::new(model)).await.unwrap();
+    assert_eq!(out.state().findings, ["page 7"]);
+    let CallCounts { scheduled, finished } = out.state().base.progress.get("counter");
+    assert_eq!((scheduled, finished), (1, 1));
+}

@@ -71,9 +71,10 @@ where
         Ok(Ok(self.report(collected).await?))
     }
 
-    /// Returns true if an earlier call of the same reply collects reports. Each report is collected once.
+    /// Returns true if an earlier call of the same reply collects reports. Each report is collected once. A rejected call
+    /// does not collect.
     fn follows_another(&self) -> bool {
-        self.task.state().part().calls_before(self.call).any(is_collecting)
+        self.task.state().part().open_calls_before(self.call).any(is_collecting)
     }
 
     fn limit(&self) -> Result<Option<Duration>, String> {

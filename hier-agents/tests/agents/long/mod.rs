@@ -185,6 +185,7 @@ async fn read_earlier_returns_omitted_text() {
         call("read_earlier", reading),
         call("read_earlier", json!({"search": "SECRET"})),
         call("read_earlier", json!({"id": "nothing"})),
+        call("read_earlier", json!({"id": id, "from": "8000"})),
         Message::assistant("Done."),
     ]);
     let chat = chat(Some(1_000_000)).checkpointer(MemorySaver::new());
@@ -203,6 +204,7 @@ async fn read_earlier_returns_omitted_text() {
     assert!(results[0].starts_with("the secret is xxx") && results[0].contains("go on with \"from\": 8000"));
     assert!(results[1].starts_with("8c0e (assistant): …the secret is"), "{}", results[1]);
     assert!(results[2].contains("there is no message with the id `nothing`"));
+    assert_eq!(results[3], "x".repeat(1_014), "a number may be a string");
     let sent = &model.requests()[0].messages;
     assert!(sent.get(1).unwrap().text().contains("There was a secret."));
     assert_eq!(sent.len(), 3, "instructions, summary, question: {sent:?}");
