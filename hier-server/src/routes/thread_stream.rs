@@ -108,7 +108,10 @@ impl ThreadStream {
             return Ok(vec![(1, event)]);
         };
         if !self.runs.contains_key(&run) {
-            let Some(found) = self.app.run_of(&self.thread, run).await? else { return Ok(Vec::new()) };
+            // The run was deleted. If it was rolled back before it started, its only event is the end.
+            let Some(found) = self.app.run_of(&self.thread, run).await? else {
+                return Ok(self.run_done(row, run).into_iter().collect());
+            };
             let message_paths = self.app.message_paths(&found.graph);
             let options = found.request.options.clone();
             let translator = StreamTranslator::new(found, message_paths, options.stream_mode, options.stream_subgraphs);
@@ -126,12 +129,17 @@ impl ThreadStream {
             {
                 events.extend(translator.end(&run));
             }
-            if self.kinds.runs || self.kinds.lifecycle {
-                events.push((RUN_DONE, SseEvent::new("metadata", json!({ "status": "run_done", "run_id": run }))));
-            }
             self.runs.remove(&run);
         }
+        events.extend(self.run_done(row, run));
         Ok(events)
+    }
+
+    /// Returns the event `run_done` if this log event ends a run, and if the client wants to know.
+    fn run_done(&self, row: &EventRow, run: Uuid) -> Option<(usize, SseEvent)> {
+        let is_end = matches!(row.event.body, LogEvent::End { .. });
+        let done = || SseEvent::new("metadata", json!({ "status": "run_done", "run_id": run }));
+        (is_end && (self.kinds.runs || self.kinds.lifecycle)).then(|| (RUN_DONE, done()))
     }
 }
 

@@ -263,6 +263,31 @@ async fn stream_of_a_thread_spans_its_runs() {
 }
 
 #[tokio::test]
+async fn stream_of_a_thread_reports_the_end_of_each_cancelled_run() {
+    let desk = desk().await;
+    for (action, delay) in [("interrupt", 0), ("rollback", 0), ("interrupt", 600), ("rollback", 600)] {
+        let thread = desk.thread().await;
+        let path = format!("/threads/{thread}");
+        let follow = format!("{path}/stream?stream_modes=lifecycle");
+        let mut open = desk.send(Method::GET, &follow, &Value::Null).await;
+        let body = json!({ "assistant_id": "slow", "input": { "n": 600.0 }, "after_seconds": delay });
+        let (_, run) = desk.post(&format!("{path}/runs"), body).await;
+        let run = run["run_id"].as_str().expect("an id");
+        let cancel = format!("{path}/runs/{run}/cancel?wait=1&action={action}");
+        assert_eq!(desk.post(&cancel, Value::Null).await.0, 200);
+        let is_end = |received: &SentEvent| received.data == json!({ "status": "run_done", "run_id": run });
+        let mut text = String::new();
+        let received = desk.until(&mut open, &mut text, |received| received.iter().any(is_end)).await;
+        assert_eq!(received.iter().filter(|received| is_end(received)).count(), 1, "{action}, {delay}");
+        // A client that reads the thread later receives the same end.
+        let again = desk.client.get(format!("{}{follow}", desk.base)).header("last-event-id", "-1").send().await;
+        let (mut again, mut text) = (again.expect("a stream"), String::new());
+        desk.until(&mut again, &mut text, |received| received.iter().any(is_end)).await;
+    }
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn run_is_cancelled_on_disconnect_if_requested() {
     let desk = desk().await;
     let thread = desk.thread().await;
