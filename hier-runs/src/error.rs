@@ -38,12 +38,13 @@ pub enum RunsError {
         /// The id that exists.
         id: String,
     },
-    /// The stored document has another revision than the caller has read, because another caller has changed it.
+    /// The stored document has another revision than the caller has read, because another caller has changed it. With
+    /// the kind `thread`, the run answers a question that is no longer open.
     #[error("another caller has changed {kind} `{id}`: read it again, and repeat the change")]
     Stale {
-        /// The kind of document, such as `cron`.
+        /// The kind of document, such as `cron`, or `thread`.
         kind: String,
-        /// The id of the document.
+        /// The id of the document or the thread.
         id: String,
     },
     /// The thread has a run that has not ended, and the strategy of the new run is

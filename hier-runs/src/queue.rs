@@ -1,5 +1,6 @@
 //! The rules of the runs of one thread. They do no I/O, and are the same for every database.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent};
 use super::log_event::LogEvent;
-use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd};
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Request, Run, RunCommit, RunEnd};
 use super::status::{RunStatus, ThreadStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow};
 use hier_checkpoint::checkpoint::check_new_thread;
@@ -118,7 +119,7 @@ impl Queue {
             (MultitaskStrategy::Rollback, Some(_)) => drop(self.cancel(&others, Cancel::Rollback, now)),
             _ => {}
         }
-        self.check_answers(&new.request.answers)?;
+        self.check_answers(&new.request)?;
         let run = Run {
             id: new.id.unwrap_or_else(Uuid::new_v4),
             thread: new.thread,
@@ -153,17 +154,26 @@ impl Queue {
         Ok(run)
     }
 
-    /// Refuses an answer to a question that a run answers already. Otherwise, both callers would believe that their
-    /// answer counts.
-    fn check_answers(&self, answers: &[String]) -> Result<(), RunsError> {
+    /// Refuses an answer to a question that a run answers already, or that an ended run has closed. Otherwise, both
+    /// callers would believe that their answer counts.
+    fn check_answers(&self, request: &Request) -> Result<(), RunsError> {
+        if request.answers.is_empty() {
+            return Ok(());
+        }
+        let (thread, answers) = (&self.thread, request.answers.iter().map(String::as_str).collect::<HashSet<_>>());
         let others = self.live.iter().filter(|run| run.cancel.is_none());
         let mut both = others.flat_map(|run| run.request.answers.iter().map(move |question| (run.id, question)));
-        match both.find(|(_, question)| answers.contains(question)) {
-            None => Ok(()),
-            Some((run, question)) => {
-                Err(RunsError::Answered { thread: self.thread.id.clone(), question: question.clone(), run })
-            }
+        if let Some((run, question)) = both.find(|(_, question)| answers.contains(&***question)) {
+            return Err(RunsError::Answered { thread: thread.id.clone(), question: question.clone(), run });
         }
+        // A run that has not ended may still ask, and a run from a checkpoint answers the questions of this checkpoint.
+        // The index knows the questions of a thread only if it knows the thread's values.
+        let is_from_checkpoint = request.checkpoint.is_some() || !request.checkpoint_ns.is_empty();
+        let is_known = self.live.is_empty() && thread.state_updated != thread.created;
+        if is_from_checkpoint || !is_known || answers.is_subset(&thread.open_questions()) {
+            return Ok(());
+        }
+        Err(RunsError::Stale { kind: "thread".to_owned(), id: thread.id.clone() })
     }
 
     /// Cancels those of these runs that have not ended, and returns them.

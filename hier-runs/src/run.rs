@@ -57,7 +57,9 @@ pub struct Request {
     pub command: Option<Value>,
     /// The ids of the questions that the command answers. An answer without an id is the answer to the only question in
     /// this list. If a run that has not ended has one of these ids, the new run is refused with
-    /// [`RunsError::Answered`](super::RunsError::Answered).
+    /// [`RunsError::Answered`](super::RunsError::Answered). If all runs of the thread have ended and one of these
+    /// questions is not open, the new run is refused with [`RunsError::Stale`](super::RunsError::Stale), unless the new
+    /// run starts from a checkpoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
     /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.

@@ -1,5 +1,6 @@
 //! The index of threads.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,12 @@ impl ThreadRow {
             self.request = Some(request);
         }
         self.updated = now;
+    }
+
+    /// Returns the ids of the questions that are open.
+    pub(super) fn open_questions(&self) -> HashSet<&str> {
+        let asked = self.interrupts.values().filter_map(Value::as_array).flatten();
+        asked.filter_map(|asked| asked.get("id")?.as_str()).collect()
     }
 
     /// Returns true if the time to live has passed since the last change of the thread, and all runs of the thread have

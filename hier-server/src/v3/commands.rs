@@ -1,5 +1,7 @@
 //! The commands of the v3 event protocol.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -115,10 +117,9 @@ async fn find_thread(caller: &Caller, thread: &str, action: Action) -> Result<Op
 }
 
 /// Adds a run that records all events of the protocol.
-async fn add_run(caller: &Caller, thread: &str, mut body: RunCreate) -> ApiResult<Run> {
-    body.if_not_exists = Some(IfNotExists::Create);
+async fn add_run(caller: &Caller, thread: &str, body: &RunCreate) -> ApiResult<Run> {
     let recording = Recording { modes: RECORDED.to_vec(), subgraphs: true };
-    RunPlan::recording(thread, &body, recording).start(caller).await
+    RunPlan::recording(thread, body, recording).start(caller).await
 }
 
 async fn start(caller: &Caller, thread: &str, params: &Value) -> Result<Value, CommandError> {
@@ -135,10 +136,15 @@ async fn start(caller: &Caller, thread: &str, params: &Value) -> Result<Value, C
     let known = find_thread(caller, thread, Action::CreateRun).await?;
     // An input for a thread that waits for an answer is the answer.
     let waits = known.is_some_and(|row| row.status == ThreadStatus::Interrupted && !row.interrupts.is_empty());
-    if waits && body.command.is_none() && body.input.as_ref().is_some_and(|input| !input.is_null()) {
+    let answers = waits && body.command.is_none() && body.input.as_ref().is_some_and(|input| !input.is_null());
+    if answers {
         body.command = Some(CommandBody { resume: body.input.take(), ..CommandBody::default() });
     }
-    let run = add_run(caller, thread, body).await?;
+    body.if_not_exists = Some(IfNotExists::Create);
+    let run = add_run(caller, thread, &body).await.map_err(|error| match error.status {
+        StatusCode::CONFLICT if answers => CommandError("no_such_interrupt", error.detail),
+        _ => error.into(),
+    })?;
     Ok(json!({ "run_id": run.id }))
 }
 
@@ -162,17 +168,7 @@ fn responses(params: &Value) -> Result<Map<String, Value>, CommandError> {
 
 async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value, CommandError> {
     let answers = responses(params)?;
-    let known = find_thread(caller, thread, Action::CreateRun).await?;
-    let missing = |id: &str| CommandError("no_such_interrupt", format!("Unknown or already-consumed interrupt: {id}"));
-    let first = answers.keys().next().cloned().unwrap_or_default();
-    let known = known.ok_or_else(|| missing(&first))?;
-    let open = |id: &str| {
-        let listed = known.interrupts.values().filter_map(Value::as_array).flatten();
-        listed.into_iter().any(|asked| asked.get("id").and_then(Value::as_str) == Some(id))
-    };
-    if let Some(unknown) = answers.keys().find(|id| !open(id)) {
-        return Err(missing(unknown));
-    }
+    let known = asking_thread(caller, thread, &answers).await?;
     let assistant =
         known.metadata.get("assistant_id").or_else(|| known.metadata.get("graph_id")).and_then(Value::as_str);
     let assistant =
@@ -180,18 +176,34 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
     let body = json!({
         "assistant_id": assistant,
         "command": {
-            "resume": answers, "update": params.get("update"), "goto": params.get("goto"),
+            "resume": &answers, "update": params.get("update"), "goto": params.get("goto"),
         },
         "config": params.get("config"),
         "metadata": params.get("metadata"),
     });
     let body: RunCreate = from_value(body).map_err(|error| invalid(error.detail))?;
-    let added = add_run(caller, thread, body).await;
-    added.map_err(|error| match error.status {
+    let Err(error) = add_run(caller, thread, &body).await else { return Ok(json!({})) };
+    // Another client may have answered in the meantime.
+    asking_thread(caller, thread, &answers).await?;
+    Err(match error.status {
         StatusCode::CONFLICT => CommandError("no_such_interrupt", error.detail),
+        StatusCode::UNPROCESSABLE_ENTITY => invalid(error.detail),
         _ => error.into(),
-    })?;
-    Ok(json!({}))
+    })
+}
+
+/// Returns the thread if it waits for all of these answers.
+async fn asking_thread(caller: &Caller, thread: &str, answers: &Map<String, Value>) -> Result<ThreadRow, CommandError> {
+    let known = find_thread(caller, thread, Action::CreateRun).await?;
+    let asked = known.iter().flat_map(|row| row.interrupts.values()).filter_map(Value::as_array).flatten();
+    let open: HashSet<&str> = asked.filter_map(|asked| asked.get("id")?.as_str()).collect();
+    match (answers.keys().find(|id| !open.contains(&***id)), known) {
+        (None, Some(row)) => Ok(row),
+        (unknown, _) => {
+            let id = unknown.map_or("", String::as_str);
+            Err(CommandError("no_such_interrupt", format!("Unknown or already-consumed interrupt: {id}")))
+        }
+    }
 }
 
 /// Sends a message to the run that is in progress on the thread.
@@ -255,7 +267,7 @@ async fn fork(caller: &Caller, thread: &str, params: &Value) -> Result<Value, Co
         "checkpoint_id": id,
     });
     let body: RunCreate = from_value(body).map_err(|error| invalid(error.detail))?;
-    let run = add_run(caller, thread, body).await?;
+    let run = add_run(caller, thread, &body).await?;
     Ok(json!({ "run_id": run.id, "thread_id": run.thread }))
 }
 

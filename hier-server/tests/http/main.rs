@@ -3,6 +3,7 @@
 mod access;
 mod agent_chat_ui;
 mod agui;
+mod answer_races;
 mod answers;
 mod assistants;
 mod attacks;
