@@ -278,8 +278,11 @@ impl<'a> Crons<'a> {
                 tracing::warn!(cron = cron.id, %error, "a cron is disabled");
                 self.replace(&Cron { enabled: false, ..fired }).await.map(|_| None)
             }
-            // Such a run can never be added. The cron must not stay due, because it would delay other crons.
-            Err(error @ (RunsError::Invalid(_) | RunsError::Saver(SaverError::Invalid(_)))) => {
+            // Such a run cannot be added. The cron must not stay due, because it would delay other crons.
+            Err(
+                error
+                @ (RunsError::Invalid(_) | RunsError::QueueFull { .. } | RunsError::Saver(SaverError::Invalid(_))),
+            ) => {
                 self.replace(&fired).await?;
                 Err(error)
             }

@@ -67,6 +67,8 @@ impl dyn RunStore + '_ {
     /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
     ///   can therefore safely repeat the call.
     /// * [`RunsError::Answered`]: a run that has not ended answers a question that this run answers, too.
+    /// * [`RunsError::QueueFull`]: the requests of the runs that have not ended would exceed
+    ///   [`QUEUE_BYTES`](super::QUEUE_BYTES). A thread without such runs accepts each request.
     /// * [`RunsError::Stale`]: the stored document has another revision than [`NewRun::document`], or the run answers a
     ///   question that an ended run has closed.
     /// * [`RunsError::Saver`]: the run may have been added, because the answer of the database may have been lost.

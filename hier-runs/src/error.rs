@@ -72,6 +72,18 @@ pub enum RunsError {
         /// The id of the run that has not ended.
         run: Uuid,
     },
+    /// With the new run, the requests of the thread's runs that have not ended would exceed the limit
+    /// [`QUEUE_BYTES`](super::QUEUE_BYTES).
+    #[error(
+        "the runs of thread `{thread}` that have not ended would contain more than {limit} bytes of requests: wait until \
+         one of them has ended, cancel one, or send a smaller input"
+    )]
+    QueueFull {
+        /// The id of the thread.
+        thread: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The run has not ended.
     #[error("run `{run}` has not ended: cancel it first, then delete it")]
     Live {

@@ -74,7 +74,7 @@ pub use notifier::{ChangeNotifier, Listener, Notice, RunEnds};
 pub use one_thread::OneThread;
 pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};
 pub use query::{Order, RunQuery, SortBy, ThreadQuery};
-pub use queue::{Change, Queue};
+pub use queue::{Change, QUEUE_BYTES, Queue};
 pub use run::{
     AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd,
 };

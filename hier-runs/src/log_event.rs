@@ -299,12 +299,7 @@ impl LoggedCheckpoint {
 impl LoggedMessage {
     fn bytes(&self) -> usize {
         let chunk = match &self.chunk {
-            ChatChunk::Done(response) => {
-                let mut counter = Counter(0);
-                // If the message cannot be serialized as a whole, the bytes before the failure count.
-                let _ = serde_json::to_writer(&mut counter, &response.message);
-                usize::try_from(counter.0).unwrap_or(usize::MAX)
-            }
+            ChatChunk::Done(response) => usize::try_from(serialized_bytes(&response.message)).unwrap_or(usize::MAX),
             part => part.text_bytes(),
         };
         160 + text_bytes(&self.path) + self.node.len() + self.agent.len() + chunk
@@ -335,6 +330,13 @@ fn text_bytes(texts: &[String]) -> usize {
 
 fn question_bytes(questions: &[LoggedQuestion]) -> usize {
     questions.iter().map(|question| 64 + text_bytes(&question.path) + json_bytes(&question.value)).sum()
+}
+
+/// Returns the size of a value as JSON. If the value cannot be serialized as a whole, the bytes before the failure count.
+pub(super) fn serialized_bytes(value: &impl Serialize) -> u64 {
+    let mut counter = Counter(0);
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
 struct Counter(u64);

@@ -16,6 +16,10 @@ use super::status::{RunStatus, ThreadStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow};
 use hier_checkpoint::checkpoint::check_new_thread;
 
+/// The size limit of the requests of a thread's runs that have not ended, as JSON, in bytes. Each change of the thread
+/// reads these runs.
+pub const QUEUE_BYTES: u64 = 64 << 20;
+
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: Duration = Duration::from_mins(1);
 
@@ -144,6 +148,9 @@ impl Queue {
             output: None,
             number,
         };
+        if !self.live.is_empty() && self.live.iter().chain([&run]).map(Run::request_bytes).sum::<u64>() > QUEUE_BYTES {
+            return Err(RunsError::QueueFull { thread: run.thread, limit: QUEUE_BYTES });
+        }
         // A run of the wrong graph fails, and must not change the graph of the thread.
         if !self.thread.metadata.contains_key("graph_id") {
             name_graph(&mut self.thread, &run);

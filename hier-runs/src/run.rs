@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
+use super::log_event::serialized_bytes;
 use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
 use super::status::RunStatus;
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
@@ -182,6 +183,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Returns the size of everything in the run that a caller chooses, as JSON.
+    pub(super) fn request_bytes(&self) -> u64 {
+        serialized_bytes(&(&self.request, &self.metadata))
+    }
+
     /// Returns true if the run has stored something that a rollback has to undo.
     pub(super) const fn has_stored(&self) -> bool {
         self.entered || self.undoable

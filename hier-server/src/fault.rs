@@ -22,6 +22,7 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
         RunsError::Busy { .. } => ApiError::conflict(
             "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.",
         ),
+        RunsError::QueueFull { .. } => ApiError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
         RunsError::Stale { .. } | RunsError::Answered { .. } => ApiError::conflict(error.to_string()),
         error @ (RunsError::Exists { .. } | RunsError::Live { .. }) => ApiError::conflict(error.to_string()),
         RunsError::Invalid(text) => ApiError::invalid(text),

@@ -293,3 +293,20 @@ async fn user_at_a_guessers_address_is_not_locked_out() {
     assert_eq!(count("unknown").await, 200, "a new user is admitted once the guessing stops");
     desk.stop().await;
 }
+
+#[tokio::test]
+async fn requests_that_wait_on_a_thread_are_limited() {
+    let desk = open(Server::new().graph("keep", Keep::compile(), ())).await;
+    let thread = desk.thread().await;
+    let run =
+        |bytes: usize| json!({ "assistant_id": "keep", "input": { "any": "x".repeat(bytes) }, "after_seconds": 1_000 });
+    let path = format!("/threads/{thread}/runs");
+    for _ in 0..4 {
+        assert_eq!(desk.post(&path, run(15 << 20)).await.0, 200);
+    }
+    let (status, refused) = desk.post(&path, run(15 << 20)).await;
+    assert_eq!(status, 429);
+    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("67108864 bytes of requests")), "{refused}");
+    assert_eq!(desk.post(&path, run(1)).await.0, 200);
+    desk.stop().await;
+}

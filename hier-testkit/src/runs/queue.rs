@@ -1,8 +1,8 @@
 //! Cases about runs that wait for their turn, and about the effects of a second run on the first.
 
 use hier_core::runs::{
-    Cancel, MultitaskStrategy, NewRun, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, StreamMode,
-    ThreadIndex, ThreadStatus,
+    Cancel, MultitaskStrategy, NewRun, QUEUE_BYTES, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError,
+    StreamMode, ThreadIndex, ThreadStatus,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,6 +18,7 @@ cases!(super::Case, "queue":
     the_same_id_twice_adds_one_run,
     reject_changes_nothing,
     each_question_takes_one_answer,
+    a_queue_has_a_limit_in_bytes,
     interrupt_ends_waiting_runs_and_interrupts_the_active_one,
     rollback_removes_waiting_runs,
     a_run_that_was_rolled_back_leaves_nothing,
@@ -90,6 +91,19 @@ async fn each_question_takes_one_answer(store: Subject) -> CaseResult {
     store.create_run(answers("q2", MultitaskStrategy::Enqueue)).await?;
     let last = store.create_run(answers("q1", MultitaskStrategy::Rollback)).await?;
     same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![last])
+}
+
+async fn a_queue_has_a_limit_in_bytes(store: Subject) -> CaseResult {
+    let first = add(&store, "t").await?;
+    let before = thread(&store, "t").await?;
+    let mut large = new("t");
+    large.request.input = "x".repeat(usize::try_from(QUEUE_BYTES).unwrap_or(usize::MAX)).into();
+    let refused = store.create_run(large).await;
+    let is_named = |error: &RunsError| matches!(error, RunsError::QueueFull { thread, .. } if thread == "t");
+    holds("the large run is refused", refused.is_err_and(|error| is_named(&error)))?;
+    same("the thread", &thread(&store, "t").await?, &before)?;
+    let second = add(&store, "t").await?;
+    same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![second, first])
 }
 
 async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subject) -> CaseResult {
