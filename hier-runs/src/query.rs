@@ -149,6 +149,8 @@ pub struct RunQuery {
     pub status: Vec<RunStatus>,
     /// Metadata that a run must contain.
     pub metadata: Map<String, Value>,
+    /// The [number](Run::number) of a run. Selects only runs with a smaller number, which are older.
+    pub before: Option<u64>,
     /// The maximum number of runs in the result. Defaults to 10.
     pub limit: usize,
     /// The number of runs to skip.
@@ -157,7 +159,7 @@ pub struct RunQuery {
 
 impl Default for RunQuery {
     fn default() -> Self {
-        Self { thread: None, status: Vec::new(), metadata: Map::new(), limit: 10, offset: 0 }
+        Self { thread: None, status: Vec::new(), metadata: Map::new(), before: None, limit: 10, offset: 0 }
     }
 }
 
@@ -182,6 +184,7 @@ impl RunQuery {
     /// Returns true if the query matches the run.
     pub fn wants(&self, run: &Run) -> bool {
         self.thread.as_ref().is_none_or(|thread| *thread == run.thread)
+            && self.before.is_none_or(|before| run.number < before)
             && (self.status.is_empty() || self.status.contains(&run.status))
             && self.metadata.iter().all(|(key, want)| run.metadata.get(key).is_some_and(|have| contains(have, want)))
     }

@@ -7,10 +7,13 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -30,6 +33,23 @@ impl<T> As<T> {
 impl<T: Serialize> As<T> {
     pub(crate) fn json(body: &T) -> Self {
         Self::of(Json(body).into_response())
+    }
+}
+
+impl<T: Serialize + Send + 'static> As<Vec<T>> {
+    /// Sends each item when the stream returns it, because all items of a list may exceed the memory. An error before the
+    /// first item is returned. A later error interrupts the response.
+    pub(crate) async fn streamed(items: impl Stream<Item = ApiResult<T>> + Send + 'static) -> ApiResult<Self> {
+        let mut items = Box::pin(items);
+        let Some(first) = items.try_next().await? else { return Ok(Self::json(&Vec::new())) };
+        let mut before = b'[';
+        let parts = stream::iter([Ok(first)]).chain(items).map(move |item: ApiResult<T>| {
+            let mut part = vec![std::mem::replace(&mut before, b',')];
+            serde_json::to_writer(&mut part, &item?).map_err(|error| ApiError::internal(&error))?;
+            Ok::<_, ApiError>(part)
+        });
+        let body = Body::from_stream(parts.chain(stream::iter([Ok(b"]".to_vec())])));
+        Ok(Self::of(([(header::CONTENT_TYPE, "application/json")], body).into_response()))
     }
 }
 

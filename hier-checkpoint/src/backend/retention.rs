@@ -68,11 +68,9 @@ impl Unread {
 
 const MOST_NAMES: usize = 10;
 
-/// The maximum number of rows that one transaction encrypts again. Their total size is at most [`PAGE_BYTES`], unless a
-/// single row is larger.
-#[cfg(feature = "encryption")]
+/// The maximum number of rows that a copy, or an encryption with another key, reads at a time. A page of rows ends with
+/// the row with which it reaches [`PAGE_BYTES`].
 pub const PAGE_ROWS: usize = 1_000;
-#[cfg(feature = "encryption")]
 pub const PAGE_BYTES: usize = 4 << 20;
 
 /// The rows of a run store that a saver could not read when it encrypted all rows again.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::NoContent;
+use futures_util::{StreamExt, stream};
 use hier_core::runs::{RunQuery, RunStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -88,16 +89,23 @@ pub(crate) async fn list(
     caller: Caller,
     Path(thread): Path<String>,
     Query(query): Query<RunsQuery>,
-) -> ApiResult<Json<Vec<Selected<RunObject>>>> {
+) -> ApiResult<As<Vec<Selected<RunObject>>>> {
     let thread = caller.thread(&thread, Action::Read).await?;
     let mut runs = RunQuery::thread(thread.id);
     let page = Page::new(&caller, query.limit, query.offset, 10)?;
-    (runs.limit, runs.offset) = (page.limit, page.offset);
+    (runs.limit, runs.offset) = (1, page.offset);
     runs.status.extend(query.status);
     let fields = (!query.select.is_empty()).then_some(query.select);
     Selected::<RunObject>::check(fields.as_ref())?;
-    let found = caller.app.runs.runs(runs).await.map_err(refused)?;
-    Ok(Json(found.iter().map(|run| Selected::of(&caller.app.run_object(run), fields.as_ref())).collect()))
+    let found = stream::try_unfold((caller.app, runs), move |(app, mut runs)| {
+        let fields = fields.clone();
+        async move {
+            let Some(run) = app.runs.runs(runs.clone()).await.map_err(refused)?.pop() else { return Ok(None) };
+            (runs.offset, runs.before) = (0, Some(run.number));
+            Ok(Some((Selected::of(&app.run_object(&run), fields.as_ref()), (app, runs))))
+        }
+    });
+    As::streamed(found.take(page.limit)).await
 }
 
 pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<RunObject>> {

@@ -1,13 +1,15 @@
 //! Reads, lists and changes the states of threads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use futures_core::Stream;
+use futures_util::{TryStreamExt, stream};
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, WhenRunning};
-use hier_core::graph::{DynCommand, DynUpdates};
+use hier_core::graph::{DynCommand, DynSnapshot, DynUpdates};
 use hier_core::runs::{EventBuffering, LogEvent, NewEvent, RunLog, ThreadIndex, ThreadRow, ThreadStatus};
 use hier_core::{Config, RunError};
 use schemars::JsonSchema;
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::answer::Selected;
+use crate::answer::{As, Selected};
 use crate::app::Caller;
 use crate::auth::Action;
 use crate::body::{JsonBody, OptionalBody};
@@ -159,8 +161,8 @@ pub(crate) async fn history(
     caller: Caller,
     Path(thread): Path<String>,
     OptionalBody(body): OptionalBody<HistoryBody>,
-) -> ApiResult<Json<Vec<Selected<StateObject>>>> {
-    find_history(&caller, &thread, body).await.map(Json)
+) -> ApiResult<As<Vec<Selected<StateObject>>>> {
+    As::streamed(History::find(caller, &thread, body).await?.states()).await
 }
 
 /// Selects states of a thread.
@@ -177,37 +179,81 @@ pub(crate) async fn history_get(
     caller: Caller,
     Path(thread): Path<String>,
     Query(StateHistoryQuery { limit, before }): Query<StateHistoryQuery>,
-) -> ApiResult<Json<Vec<Selected<StateObject>>>> {
+) -> ApiResult<As<Vec<Selected<StateObject>>>> {
     let before = before.map(|before| serde_json::from_str(&before).unwrap_or(Value::String(before)));
-    find_history(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
+    let body = HistoryBody { limit, before, ..HistoryBody::default() };
+    As::streamed(History::find(caller, &thread, body).await?.states()).await
 }
 
-/// Lists the states of a graph of the thread. `params` has fields of the v3 event protocol: `namespace`, `limit` and
-/// `before`.
-pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<StateObject>>> {
+/// Lists the states of a graph of the thread, each as `summary` returns it. `params` has fields of the v3 event protocol:
+/// `namespace`, `limit` and `before`.
+pub(crate) async fn past(
+    caller: &Caller,
+    thread: &str,
+    params: &Value,
+    summary: impl Fn(&Value) -> Value,
+) -> ApiResult<Vec<Value>> {
     let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;
     let limit: Option<usize> = crate::body::from_value(params.get("limit").cloned().unwrap_or_default())?;
     let checkpoint = namespace.filter(|parts| !parts.is_empty());
     let checkpoint = checkpoint.map(|parts| json!({ "checkpoint_ns": parts.join("|") }));
     let before = params.get("before").cloned();
     let limit = limit.or(Some(10));
-    find_history(caller, thread, HistoryBody { limit, before, checkpoint, ..HistoryBody::default() }).await
+    let body = HistoryBody { limit, before, checkpoint, ..HistoryBody::default() };
+    let states = History::find(caller.clone(), thread, body).await?.states();
+    states.map_ok(|state| summary(state.value())).try_collect().await
 }
 
-async fn find_history(caller: &Caller, thread: &str, body: HistoryBody) -> ApiResult<Vec<Selected<StateObject>>> {
-    let page = super::page::Page::new(caller, body.limit, None, 1)?;
-    let thread = caller.thread(thread, Action::Read).await?;
-    let Some(served) = graph_of(caller, &thread)? else { return Ok(Vec::new()) };
-    let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
-    let before = CheckpointSelector::parse("before", body.before.as_ref()).map_err(ApiError::invalid)?.checkpoint;
-    let mut query = ListQuery::default();
-    (query.limit, query.before) = (Some(page.limit), before);
-    query.filter = body.metadata.unwrap_or_default();
-    let config = address.config(&thread.id);
-    let found = served.graph.history(saver(caller), config, query).await.map_err(|error| fault::graph(&error))?;
-    let states =
-        found.iter().map(|snapshot| state::state(&served.message_paths, &thread.id, snapshot, &thread.metadata));
-    Ok(states.map(|state| Selected::of(&state, body.select.as_ref())).collect())
+/// The states of a thread, newest first.
+struct History {
+    caller: Caller,
+    thread: ThreadRow,
+    config: Config,
+    query: ListQuery,
+    select: Option<BTreeSet<String>>,
+    /// The number of states to read.
+    left: usize,
+    page: VecDeque<DynSnapshot>,
+}
+
+impl History {
+    async fn find(caller: Caller, thread: &str, body: HistoryBody) -> ApiResult<Self> {
+        let left = super::page::Page::new(&caller, body.limit, None, 1)?.limit;
+        let thread = caller.thread(thread, Action::Read).await?;
+        let address = CheckpointSelector::parse("checkpoint", body.checkpoint.as_ref()).map_err(ApiError::invalid)?;
+        let before = CheckpointSelector::parse("before", body.before.as_ref()).map_err(ApiError::invalid)?.checkpoint;
+        let query = ListQuery { before, filter: body.metadata.unwrap_or_default(), ..ListQuery::default() };
+        let config = address.config(&thread.id);
+        Ok(Self { caller, thread, config, query, select: body.select, left, page: VecDeque::new() })
+    }
+
+    fn states(self) -> impl Stream<Item = ApiResult<Selected<StateObject>>> + Send + 'static {
+        stream::try_unfold(self, |mut history| async move { Ok(history.next().await?.map(|state| (state, history))) })
+    }
+
+    async fn next(&mut self) -> ApiResult<Option<Selected<StateObject>>> {
+        let Some(served) = graph_of(&self.caller, &self.thread)? else { return Ok(None) };
+        if self.page.is_empty() && self.left > 0 {
+            // A cluster sends the whole page as one message, and the config can select a single checkpoint of the page.
+            let is_whole = served.graph.runs_elsewhere() || self.config.checkpoint_id().is_some();
+            // A rollback may delete a checkpoint after it was listed.
+            let (size, attempts) = if is_whole { (self.left, 1) } else { (1, 2) };
+            self.query.limit = Some(size);
+            for _ in 0..attempts {
+                let (config, query) = (self.config.clone(), self.query.clone());
+                let found = served.graph.history(saver(&self.caller), config, query).await;
+                self.page = found.map_err(|error| fault::graph(&error))?.into();
+                if !self.page.is_empty() {
+                    break;
+                }
+            }
+            self.query.before = self.page.back().and_then(|last| last.checkpoint);
+            self.left = if self.page.len() < size { 0 } else { self.left - size };
+        }
+        let Some(snapshot) = self.page.pop_front() else { return Ok(None) };
+        let state = state::state(&served.message_paths, &self.thread.id, &snapshot, &self.thread.metadata);
+        Ok(Some(Selected::of(&state, self.select.as_ref())))
+    }
 }
 
 /// The body that changes a state.

@@ -234,11 +234,6 @@ async fn checkpoints(caller: &Caller, thread: &str, params: &Value) -> Result<Va
     if find_thread(caller, thread, Action::Read).await?.is_none() {
         return Ok(json!({ "checkpoints": [] }));
     }
-    let states = crate::routes::states::past(caller, thread, params).await;
-    let states = states.map_err(|error| match error.status {
-        StatusCode::UNPROCESSABLE_ENTITY => invalid(error.detail),
-        _ => error.into(),
-    })?;
     let summary = |state: &Value| {
         json!({
             "id": state["checkpoint"]["checkpoint_id"],
@@ -247,7 +242,11 @@ async fn checkpoints(caller: &Caller, thread: &str, params: &Value) -> Result<Va
             "metadata": state["metadata"],
         })
     };
-    Ok(json!({ "checkpoints": states.iter().map(|state| summary(state.value())).collect::<Vec<_>>() }))
+    match crate::routes::states::past(caller, thread, params, summary).await {
+        Ok(checkpoints) => Ok(json!({ "checkpoints": checkpoints })),
+        Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => Err(invalid(error.detail)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Starts a run from an earlier checkpoint.

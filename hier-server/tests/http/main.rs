@@ -23,6 +23,7 @@ mod graphs;
 mod handlers;
 mod hostile_lists;
 mod inside;
+mod large_lists;
 mod limits;
 mod lives;
 mod mail;

@@ -13,6 +13,7 @@ use super::super::client::{Parameter, PooledClient};
 use super::super::fault::PostgresFault;
 use super::super::session::{PostgresSession, first};
 use super::super::text::{escape, unescape};
+use hier_checkpoint::backend::retention::PAGE_BYTES;
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
@@ -77,19 +78,28 @@ impl RunTables<'_> {
 
     pub(super) async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, PostgresFault> {
         let name = query.thread.as_deref().map(escape);
-        let sql = if query.is_live() {
-            // Found by the index of live runs, which are few, and then sorted.
-            "select id, body, number from (select * from {s}.runs
-                where ended is null and ($1::text is null or thread = $1) offset 0) live
-            where number < $2 order by number desc limit $3"
+        // Live runs are few. They are found by their index, and then sorted.
+        let runs = if query.is_live() {
+            "(select * from {s}.runs where ended is null and ($1::text is null or thread = $1) offset 0)"
         } else {
-            "select id, body, number from {s}.runs where ($1::text is null or thread = $1) and number < $2
-            order by number desc limit $3"
+            "{s}.runs"
         };
-        let (mut found, mut passed, mut below) = (Vec::new(), 0, i64::MAX);
-        loop {
-            let rows = self.query(sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&PAGE, Type::INT8)]).await?;
-            let Some(last) = rows.last() else { return Ok(found) };
+        // A page ends with the run that fills it.
+        let sql = format!(
+            "select id, body, number from (
+                select *, sum(octet_length(body)) over (order by number desc) - octet_length(body) as before from (
+                    select id, body, number from {runs} r where ($1::text is null or thread = $1) and number < $2
+                    order by number desc limit $3
+                ) page
+            ) sized where before < {PAGE_BYTES} order by number desc"
+        );
+        let reads_matching = query.status.is_empty() && query.metadata.is_empty();
+        let most =
+            if reads_matching { integer(query.offset.saturating_add(query.limit) as u64).min(PAGE) } else { PAGE };
+        let (mut found, mut passed, mut below) = (Vec::new(), 0, query.before.map_or(i64::MAX, integer));
+        while found.len() < query.limit {
+            let rows = self.query(&sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&most, Type::INT8)]).await?;
+            let Some(last) = rows.last() else { break };
             below = last.try_get(2)?;
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
@@ -106,6 +116,7 @@ impl RunTables<'_> {
                 }
             }
         }
+        Ok(found)
     }
 
     /// Adds a thread with the change `op`. Returns false if it exists.

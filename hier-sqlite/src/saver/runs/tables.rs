@@ -103,18 +103,12 @@ impl RunTables<'_> {
     }
 
     pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
-        let sql = match (&query.thread, query.is_live()) {
-            (Some(_), false) => "select id, body from runs where thread = ? order by number desc",
-            (None, false) => "select id, body from runs where ? is null order by number desc",
-            (Some(_), true) => {
-                "select id, body from runs indexed by runs_live where thread = ? and ended is null order by number desc"
-            }
-            (None, true) => {
-                "select id, body from runs indexed by runs_live where ? is null and ended is null order by number desc"
-            }
-        };
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![query.thread])?;
+        let thread = if query.thread.is_some() { "thread = ?" } else { "? is null" };
+        let (index, live) = if query.is_live() { ("indexed by runs_live", "and ended is null") } else { ("", "") };
+        let sql =
+            format!("select id, body from runs {index} where {thread} and number < ? {live} order by number desc");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![query.thread, query.before.map_or(i64::MAX, integer)])?;
         let (mut found, mut passed) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             if found.len() == query.limit {
