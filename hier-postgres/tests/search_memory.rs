@@ -1,4 +1,4 @@
-//! The memory of a search for threads by their values.
+//! The memory of a search for threads by their values, and of a copy of a thread.
 //!
 //! Postgres needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
@@ -8,8 +8,10 @@ mod kit;
 
 use std::time::Duration;
 
+use hier_core::checkpoint::{Claim, ListQuery, Listed};
 use hier_core::runs::{
-    NewRun, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore, ThreadIndex, ThreadQuery, ThreadStatus,
+    NewRun, NewThread, Request, RunClaim, RunCommit, RunEnd, RunStatus, RunStore, ThreadIndex, ThreadQuery,
+    ThreadStatus,
 };
 use hier_postgres::Postgres;
 use hier_sqlite::Sqlite;
@@ -58,10 +60,50 @@ async fn searches_in_bounded_memory(store: &impl RunStore) {
     assert_eq!(found.iter().map(|thread| (&*thread.id, &thread.values)).collect::<Vec<_>>(), [("thread-007", &None)]);
 }
 
+/// Copies a thread of 72 MB, of which only a part is in memory at a time.
+async fn copies_in_bounded_memory(store: &impl RunStore) {
+    let _alone = ALONE.lock().await;
+    store.driver().create_thread(NewThread::new("long")).await.expect("a thread");
+    let lease = store.acquire("long", Claim::default()).await.expect("the thread");
+    let (value, mut last) = (vec![b'x'; 512 << 10], None);
+    for _ in 0..48 {
+        let (next, record) =
+            kit::next(last.as_ref(), &[(0, last.is_some(), value.clone()), (1, false, value.clone())], 2);
+        let write = kit::write(next.id, 0, &value);
+        store.commit(&lease, vec![record, write].into()).await.expect("a commit");
+        last = Some(next);
+    }
+    store.release(&lease).await.expect("the lease");
+    // From now on the peak is counted anew.
+    std::fs::write("/proc/self/clear_refs", "5").expect("Linux takes it");
+    let before = kilobytes("VmRSS:");
+    store.driver().clone_thread("long", NewThread::new("copy")).await.expect("a copy");
+    let grown = kilobytes("VmHWM:").saturating_sub(before);
+    assert!(grown < 24 << 10, "{grown} KB more");
+    let (wanted, found) = (store.get("long", "", None).await, store.get("copy", "", None).await);
+    assert!(found.expect("a read") == wanted.expect("a read"), "the last checkpoint");
+    let count = |listed: Vec<Listed>| listed.len();
+    assert_eq!(store.list(ListQuery::thread("copy")).await.map(count).expect("a list"), 48);
+}
+
 #[tokio::test]
 async fn search_in_a_file_uses_bounded_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     searches_in_bounded_memory(&Sqlite::open(folder.path().join("desk.db")).await.expect("a new file")).await;
+}
+
+#[tokio::test]
+async fn copy_in_a_file_uses_bounded_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    copies_in_bounded_memory(&Sqlite::open(folder.path().join("desk.db")).await.expect("a new file")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+async fn copy_in_postgres_uses_bounded_memory() {
+    let store = Postgres::options().schema("copy_memory").connect(&kit::server::server()).await.expect("the server");
+    store.migrate().await.expect("tables");
+    copies_in_bounded_memory(&store).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Deletes and copies threads, each in a transaction that locks the thread.
+//! Deletes threads, each in a transaction that locks the thread.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +11,11 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::client::PooledClient;
-use super::commit::MAX_BYTES;
 use super::fault::PostgresFault;
-use super::mail::InboxTables;
-use super::read::write;
-use super::records::{BatchOwner, store_batch};
 use super::session::{Parameter, PostgresSession, Transaction, retrying};
 use super::text::{escape, unescape};
-#[cfg(feature = "encryption")]
-use super::undo::UndoLog;
 use hier_checkpoint::backend::retention::{PieceKey, Unread, unneeded};
-use hier_checkpoint::backend::rows::open_body;
-use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
-#[cfg(feature = "encryption")]
-use hier_checkpoint::backend::storage_key::StorageKey;
+use hier_checkpoint::backend::rows::{open_body, seal_body};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// The maximum number of expired threads that one transaction deletes, in addition to their background threads. Each of
@@ -122,12 +113,16 @@ impl Postgres {
 }
 
 impl ThreadEditor<'_> {
-    async fn query(self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<tokio_postgres::Row>, PostgresFault> {
+    pub(super) async fn query(
+        self,
+        sql: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>, PostgresFault> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
     /// Locks a thread until the end of the transaction, and returns its key.
-    async fn hold(self, thread: &str) -> Result<Option<i64>, PostgresFault> {
+    pub(super) async fn hold(self, thread: &str) -> Result<Option<i64>, PostgresFault> {
         let name = escape(thread);
         let rows = self.query("select key from {s}.threads where name = $1 for update", &[(&name, Type::TEXT)]).await?;
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
@@ -257,7 +252,7 @@ impl ThreadEditor<'_> {
         texts(&self.query(sql, &[(&low, Type::TEXT_ARRAY), (&high, Type::TEXT_ARRAY)]).await?)
     }
 
-    async fn delete_only(self, names: &[String]) -> Result<(), PostgresFault> {
+    pub(super) async fn delete_only(self, names: &[String]) -> Result<(), PostgresFault> {
         let sql = "select key from {s}.threads where name = any($1) order by name for update";
         let keys = keys(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
         self.delete_mail(names).await?;
@@ -310,92 +305,6 @@ impl ThreadEditor<'_> {
         let sql = "select key from {s}.threads t where key = any($1)
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key)";
         self.delete_keys(&keys(&self.query(sql, &[(&held, Type::INT8_ARRAY)]).await?)?).await
-    }
-
-    /// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is
-    /// sealed again, because encrypted values are bound to their thread.
-    pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), PostgresFault> {
-        // The order is always the same, so that two copies do not deadlock.
-        let (mut source, mut held) = (None, [from, to]);
-        held.sort_unstable();
-        for thread in held {
-            let key = self.hold(thread).await?;
-            source = if thread == from { key } else { source };
-        }
-        let (to_stored, from_stored) = (escape(to).into_owned(), escape(from).into_owned());
-        let mut replaced = self.within(std::slice::from_ref(&to_stored)).await?;
-        replaced.retain(|name| *name != from_stored && !background::is_within(name, &from_stored));
-        replaced.push(to_stored);
-        self.delete_only(&replaced).await?;
-        let Some(source) = source else { return Ok(()) };
-        let batch = self.sealed_copy(from, source, to).await?;
-        if batch.checkpoints.is_empty() {
-            return Ok(());
-        }
-        let sql = "insert into {s}.threads (name, token, time_to_live, expires)
-            select $2, 0, time_to_live, expires from {s}.threads where key = $1 returning key";
-        let name = escape(to);
-        let rows = self.query(sql, &[(&source, Type::INT8), (&name, Type::TEXT)]).await?;
-        let key = super::session::first(&rows)?;
-        self.store_all(key, batch).await?;
-        InboxTables { session: self.session, client: self.client, thread: from }.copy_due(to).await
-    }
-
-    async fn store_all(self, key: i64, batch: Batch) -> Result<(), PostgresFault> {
-        for part in batch.split(MAX_BYTES) {
-            store_batch(self.session, self.client, &BatchOwner::Unclaimed(key), &part).await?;
-        }
-        Ok(())
-    }
-
-    /// Encrypts a thread with the current key. Returns 1 if the thread exists, and otherwise 0.
-    #[cfg(feature = "encryption")]
-    pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, PostgresFault> {
-        let held = self.hold(thread).await?;
-        self.seal_mail(thread).await?;
-        let Some(key) = held else { return Ok(0) };
-        let batch = self.sealed_copy(thread, key, thread).await?;
-        // Storing the writes would not replace existing ones.
-        self.query("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
-        self.store_all(key, batch).await?;
-        UndoLog { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;
-        Ok(1)
-    }
-
-    #[cfg(feature = "encryption")]
-    async fn seal_mail(self, thread: &str) -> Result<(), PostgresFault> {
-        let name = escape(thread);
-        let sql = "select id, value, signal from {s}.mail where thread = $1 and (taken is null or run is not null) for update";
-        for row in self.query(sql, &[(&name, Type::TEXT)]).await? {
-            let id: Uuid = row.try_get(0)?;
-            let signal = row.try_get::<_, Option<&str>>(2)?.map(unescape);
-            let place = StorageKey::InboxMessage { thread, id, signal: signal.as_deref() };
-            let value = self.vault.seal(place, self.vault.open(place, row.try_get(1)?)?)?;
-            let with = [(&name as _, Type::TEXT), (&id as _, Type::UUID), (&value as _, Type::BYTEA)];
-            self.query("update {s}.mail set value = $3 where thread = $1 and id = $2", &with).await?;
-        }
-        Ok(())
-    }
-
-    async fn sealed_copy(self, from: &str, source: i64, to: &str) -> Result<Batch, PostgresFault> {
-        let (mut batch, with) = (Batch::default(), [(&source as _, Type::INT8)]);
-        for (namespace, checkpoint) in self.history(from, source).await? {
-            let body = seal_body(self.vault, to, &namespace, &checkpoint)?;
-            batch.checkpoints.push(CheckpointRow { namespace, id: checkpoint.id, body });
-        }
-        let sql = "select namespace, channel, version, base, value from {s}.pieces where thread = $1";
-        for row in self.query(sql, &with).await? {
-            let (namespace, channel) = (unescape(row.try_get(0)?), unescape(row.try_get(1)?));
-            let (version, base, value) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
-            let piece = PieceRow { namespace, channel, version, base, value };
-            batch.pieces.push(piece.open(self.vault, from)?.seal(self.vault, to)?);
-        }
-        let sql = "select namespace, checkpoint, task, slot, path, channel, value from {s}.writes where thread = $1";
-        for row in self.query(sql, &with).await? {
-            let write = write(&row, 1, unescape(row.try_get(0)?))?;
-            batch.writes.push(write.open(self.vault, from)?.seal(self.vault, to)?);
-        }
-        Ok(batch)
     }
 
     /// Returns all threads, or the background threads of these threads.

@@ -4,6 +4,7 @@ mod address;
 mod batcher;
 pub(crate) mod client;
 mod commit;
+mod copy;
 mod delete;
 pub(crate) mod fault;
 mod keyed_mutex;

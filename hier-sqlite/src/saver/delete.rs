@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::{Checkpoint, Deletion, background};
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
@@ -12,8 +13,8 @@ use super::fault::Fault;
 use super::inbox;
 use super::read::{NamespaceReader, optional_uuid_at, uuid_at};
 use super::store::{store, store_checkpoint};
-use hier_checkpoint::backend::retention::{PieceKey, unneeded};
-use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
+use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, PieceKey, unneeded};
+use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, open_body, seal_body};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Checkpoints with their namespaces. The checkpoints of each namespace are ordered from newest to oldest.
@@ -162,38 +163,105 @@ pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &st
         select ?2, 0, time_to_live, expires from threads where name = ?1 returning key";
     let key: i64 = connection.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?;
     for space in spaces {
-        store(connection, key, &sealed(&space, to)?)?;
+        seal_for(&space, to, |batch| store(connection, key, batch))?;
     }
     inbox::copy(connection, from, to)
 }
 
-/// Seals all records of a namespace for another thread.
-fn sealed(space: &NamespaceReader<'_>, to: &str) -> Result<Batch, Fault> {
-    let mut batch = Batch::default();
-    for checkpoint in space.checkpoints()? {
-        let body = seal_body(space.vault, to, &space.namespace, &checkpoint)?;
-        batch.checkpoints.push(CheckpointRow { namespace: space.namespace.clone(), id: checkpoint.id, body });
+/// Seals all records of a namespace for the thread `to`, and passes them to `store`. Reads pages of limited size, because
+/// the records may exceed the memory.
+fn seal_for(space: &NamespaceReader<'_>, to: &str, store: impl Fn(&Batch) -> Result<(), Fault>) -> Result<(), Fault> {
+    let mut last = Some((Uuid::nil(), Value::Null));
+    while let Some(after) = last {
+        let mut batch = Batch::default();
+        last = seal_blobs(space, to, &after, &mut batch)?;
+        store(&batch)?;
     }
-    for piece in space.pieces()? {
-        batch.pieces.push(piece.seal(space.vault, to)?);
+    let mut last = Some((Uuid::nil(), Uuid::nil(), i32::MIN));
+    while let Some(after) = last {
+        let mut batch = Batch::default();
+        last = seal_writes(space, to, after, &mut batch)?;
+        store(&batch)?;
     }
-    for write in space.writes(None)? {
+    Ok(())
+}
+
+/// The bytes that a row of a page costs in addition to its value.
+const ROW: usize = PAGE_BYTES / PAGE_ROWS;
+
+/// Seals the page of checkpoints and values that follows a version and a channel. Returns the last version and channel,
+/// or `None` at the end.
+fn seal_blobs(
+    space: &NamespaceReader<'_>,
+    to: &str,
+    (version, channel): &(Uuid, Value),
+    batch: &mut Batch,
+) -> Result<Option<(Uuid, Value)>, Fault> {
+    let sql = "select version, channel, base, value from blobs
+        where space = ?1 and (version, channel) > (?2, ?3) order by version, channel";
+    let mut statement = space.connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![space.key, version.as_bytes(), channel])?;
+    let (mut last, mut bytes) = (None, 0);
+    while bytes < PAGE_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let (namespace, version, value) = (space.namespace.clone(), uuid_at(row, 0)?, row.get::<_, Vec<u8>>(3)?);
+        bytes += ROW + value.len();
+        let channel: Value = row.get(1)?;
+        if let Value::Text(channel) = &channel {
+            let (channel, base) = (channel.as_str().into(), optional_uuid_at(row, 2)?);
+            let piece = PieceRow { namespace, channel, version, base, value };
+            batch.pieces.push(piece.open(space.vault, space.thread)?.seal(space.vault, to)?);
+        } else {
+            let checkpoint = open_body(space.vault, space.thread, &namespace, version, value)?;
+            let body = seal_body(space.vault, to, &namespace, &checkpoint)?;
+            batch.checkpoints.push(CheckpointRow { namespace, id: version, body });
+        }
+        last = Some((version, channel));
+    }
+    Ok(last)
+}
+
+/// Seals the page of writes that follows a checkpoint, a task and a slot. Returns the last checkpoint, task and slot, or
+/// `None` at the end.
+fn seal_writes(
+    space: &NamespaceReader<'_>,
+    to: &str,
+    (checkpoint, task, slot): (Uuid, Uuid, i32),
+    batch: &mut Batch,
+) -> Result<Option<(Uuid, Uuid, i32)>, Fault> {
+    let sql = "select checkpoint, task, slot, path, channel, value from writes
+        where space = ?1 and (checkpoint, task, slot) > (?2, ?3, ?4) order by checkpoint, task, slot";
+    let mut statement = space.connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![space.key, checkpoint.as_bytes(), task.as_bytes(), slot])?;
+    let (mut last, mut bytes) = (None, 0);
+    while bytes < PAGE_BYTES
+        && let Some(row) = rows.next()?
+    {
+        let write = space.write_at(row, row.get(5)?)?;
+        bytes += ROW + write.value.len();
+        last = Some((write.checkpoint, write.task, write.slot));
         batch.writes.push(write.seal(space.vault, to)?);
     }
-    Ok(batch)
+    Ok(last)
 }
 
 /// Encrypts a thread with the current key.
 #[cfg(feature = "encryption")]
 pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<(), Fault> {
     for space in NamespaceReader::all(connection, vault, thread)? {
-        let batch = sealed(&space, thread)?;
-        // Storing the writes would not replace existing ones.
-        connection.prepare_cached("delete from writes where space = ?")?.execute([space.key])?;
         let key = connection
             .prepare_cached("select thread from spaces where key = ?")?
             .query_row([space.key], |row| row.get(0))?;
-        store(connection, key, &batch)?;
+        seal_for(&space, thread, |batch| {
+            // Storing the writes would not replace existing ones.
+            let sql = "delete from writes where space = ? and checkpoint = ? and task = ? and slot = ?";
+            for write in &batch.writes {
+                let (checkpoint, task) = (write.checkpoint.as_bytes(), write.task.as_bytes());
+                connection.prepare_cached(sql)?.execute(params![space.key, checkpoint, task, write.slot])?;
+            }
+            store(connection, key, batch)
+        })?;
         super::undo::reencrypt(connection, vault, &space)?;
     }
     inbox::reencrypt(connection, vault, thread)

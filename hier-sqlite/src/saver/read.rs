@@ -121,7 +121,7 @@ impl<'a> NamespaceReader<'a> {
                 values.push((channel, self.chain(name, *version)?));
             }
         }
-        let writes = by_task(self.writes(Some(checkpoint.id))?);
+        let writes = by_task(self.writes(checkpoint.id)?);
         Ok(Some(Saved::new(checkpoint, values, writes)))
     }
 
@@ -153,44 +153,32 @@ impl<'a> NamespaceReader<'a> {
         Ok(Some(PieceRow { namespace, channel, version, base, value }.open(self.vault, self.thread)?))
     }
 
-    /// Returns the decoded writes of one checkpoint or of all checkpoints.
-    pub(super) fn writes(&self, checkpoint: Option<Uuid>) -> Result<Vec<WriteRow>, Fault> {
+    /// Returns the decoded writes of a checkpoint.
+    fn writes(&self, checkpoint: Uuid) -> Result<Vec<WriteRow>, Fault> {
         let sql =
             "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
-            where space = ?1";
-        let one =
-            "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
             where space = ?1 and checkpoint = ?3";
-        let mut statement = self.connection.prepare_cached(if checkpoint.is_some() { one } else { sql })?;
-        let left = self.budget.left();
-        let mut rows = match checkpoint {
-            Some(id) => statement.query(params![self.key, left, id.as_bytes()])?,
-            None => statement.query(params![self.key, left])?,
-        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![self.key, self.budget.left(), checkpoint.as_bytes()])?;
         let mut writes = Vec::new();
         while let Some(row) = rows.next()? {
-            let write = WriteRow {
-                namespace: self.namespace.clone(),
-                checkpoint: uuid_at(row, 0)?,
-                task: uuid_at(row, 1)?,
-                slot: row.get(2)?,
-                path: row.get(3)?,
-                channel: row.get(4)?,
-                value: self.budget.charge(self.budget.read_column(row, 5)?)?,
-            };
-            writes.push(write.open(self.vault, self.thread)?);
+            writes.push(self.write_at(row, self.budget.charge(self.budget.read_column(row, 5)?)?)?);
         }
         Ok(writes)
     }
 
-    pub(super) fn pieces(&self) -> Result<Vec<PieceRow>, Fault> {
-        let sql = "select channel, version, base, value from blobs where space = ? and channel <> 0";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map([self.key], |row| {
-            let (namespace, channel, version) = (self.namespace.clone(), row.get(0)?, uuid_at(row, 1)?);
-            Ok(PieceRow { namespace, channel, version, base: optional_uuid_at(row, 2)?, value: row.get(3)? })
-        })?;
-        rows.map(|row| Ok(row?.open(self.vault, self.thread)?)).collect()
+    /// Decodes a write from a row that begins with the columns from `checkpoint` to `channel`.
+    pub(super) fn write_at(&self, row: &rusqlite::Row<'_>, value: Vec<u8>) -> Result<WriteRow, Fault> {
+        let write = WriteRow {
+            namespace: self.namespace.clone(),
+            checkpoint: uuid_at(row, 0)?,
+            task: uuid_at(row, 1)?,
+            slot: row.get(2)?,
+            path: row.get(3)?,
+            channel: row.get(4)?,
+            value,
+        };
+        Ok(write.open(self.vault, self.thread)?)
     }
 }
 
