@@ -138,6 +138,12 @@ impl ThreadChange {
         }
     }
 
+    /// Returns true if the backend may have to [undo](RunCommit::undo) a run, which can take long.
+    pub fn undoes(&self) -> bool {
+        matches!(&self.action, ThreadAction::Commit(_, settlement)
+            if settlement.undo.is_some() || settlement.end.as_ref().is_some_and(|end| end.rollback))
+    }
+
     /// Returns the claim with which the change can start a run, or `None` if the change never starts a run.
     pub const fn claim(&self) -> Option<&RunClaim> {
         match &self.action {

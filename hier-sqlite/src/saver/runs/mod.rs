@@ -133,7 +133,12 @@ impl RunBackend for Sqlite {
             Some((records, lease)) => Some(Batch::of(&self.0.vault, &self.0.latest, &lease.thread, records)?),
             None => None,
         };
-        let class = records.as_ref().map_or(JobClass::Short, store::job_class);
+        let class = match &records {
+            // An undo reads the whole history of the thread.
+            _ if change.undoes() => JobClass::Alone,
+            Some(records) => store::job_class(records),
+            None => JobClass::Short,
+        };
         let changed = self.transact(class, move |tables, now| apply(tables, change, records.as_ref(), now)).await?;
         if releases {
             self.0.released.notify_waiters();
