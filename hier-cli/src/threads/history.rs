@@ -33,10 +33,14 @@ pub(super) async fn no_namespace(
     namespace: &str,
 ) -> Result<ThreadsError, ThreadsError> {
     let all = saver.list(ListQuery { namespace: None, ..ListQuery::thread(thread) }).await?;
-    let mut known: Vec<&str> = all.iter().map(|listed| &*listed.namespace).collect();
+    let mut known: Vec<&str> = all.iter().map(|listed| &*listed.namespace).filter(|name| !name.is_empty()).collect();
     known.sort_unstable();
     known.dedup();
-    let known = hier_spec::did_you_mean(namespace, known.iter().copied());
+    let known = if known.is_empty() {
+        "; all its checkpoints are of the root graph: omit `--namespace`".to_owned()
+    } else {
+        hier_spec::did_you_mean(namespace, known.iter().copied())
+    };
     let reason = format!("thread `{thread}` has no checkpoints in namespace `{namespace}`{known}");
     Ok(ThreadsError::NotFound(text::safe(&reason)))
 }

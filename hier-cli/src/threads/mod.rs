@@ -18,7 +18,7 @@ mod text;
 use std::io::Write;
 use std::sync::Arc;
 
-use hier_core::checkpoint::{Checkpointer, SaverError};
+use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError};
 use serde_json::Value;
 
 use crate::progress::during;
@@ -57,11 +57,14 @@ type SharedSaver = Arc<dyn Checkpointer>;
 
 /// Checks that the thread exists. The error suggests the thread with the most similar id.
 async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsError> {
-    let threads = saver.admin()?.threads(None).await?;
-    let mut names = threads.iter().map(|info| &*info.thread);
-    if names.any(|name| name == thread) {
-        return Ok(());
+    // Reading a list of all threads takes long if there are many.
+    let any = ListQuery { namespace: None, limit: Some(1), ..ListQuery::thread(thread) };
+    match saver.list(any).await {
+        Ok(found) if found.is_empty() => {}
+        Ok(_) | Err(SaverError::Damaged { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
     }
+    let threads = saver.admin()?.threads(None).await?;
     let known = hier_spec::did_you_mean(thread, threads.iter().map(|info| &*info.thread));
     Err(ThreadsError::NotFound(format!("no thread named `{}`{}", text::safe(thread), text::safe(&known))))
 }

@@ -222,7 +222,9 @@ async fn wrong_names_get_the_nearest_one() {
     let output = desk.hier(&["state", "case-17", "--checkpoint", id]);
     assert!(output.status.code() == Some(1) && err(&output).contains(id), "{}", err(&output));
     let output = desk.hier(&["history", "case-17", "--namespace", "ask"]);
-    assert!(output.status.code() == Some(1) && err(&output).contains("namespace `ask`"), "{}", err(&output));
+    assert_eq!(output.status.code(), Some(1));
+    let reason = "namespace `ask`; all its checkpoints are of the root graph: omit `--namespace`";
+    assert!(err(&output).contains(reason), "{}", err(&output));
     assert_eq!(desk.ids("case-17").await.len(), 4);
 }
 

@@ -72,8 +72,8 @@ fn sql_error(error: rusqlite::Error, place: &str) -> SaverError {
         ),
         Some(ErrorCode::DatabaseBusy) => {
             let what = format!(
-                "{place} is locked by another process, and the call stored nothing: end the transaction of that process, or raise \
-                 `SqliteOptions::busy_timeout`, and repeat the call"
+                "{place} is locked by another process, and the call stored nothing: end the transaction of that process, and \
+                 repeat the call (a program can also raise `SqliteOptions::busy_timeout`)"
             );
             SaverError::database(what, error)
         }
