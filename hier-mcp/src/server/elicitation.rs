@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use hier_core::Question;
-use rmcp::model::{ClientCapabilities, InputRequest, InputRequests};
+use rmcp::model::{ClientCapabilities, ErrorData, InputRequest, InputRequests};
 use serde_json::{Map, Value, json};
 
 /// The field of an answer that is not an object.
 const ANSWER: &str = "answer";
+
+/// The formats of texts in elicitation.
+const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 /// The form in which a client asks a question.
 enum AnswerForm {
@@ -26,9 +29,15 @@ fn form(question: &Question) -> AnswerForm {
         Some(schema) if is_flat(schema) => {
             let known = ["type", "properties", "required"];
             let fields = known.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(*name)?.clone())));
-            AnswerForm::Fields(Value::Object(fields.collect()))
+            let mut fields: Map<String, Value> = fields.collect();
+            fields["properties"].as_object_mut().into_iter().flat_map(Map::values_mut).for_each(remove_format);
+            AnswerForm::Fields(Value::Object(fields))
         }
-        Some(schema) if is_plain(schema) => AnswerForm::One(Some(schema.clone())),
+        Some(schema) if is_plain(schema) => {
+            let mut schema = schema.clone();
+            remove_format(&mut schema);
+            AnswerForm::One(Some(schema))
+        }
         _ => AnswerForm::One(None),
     }
 }
@@ -41,6 +50,15 @@ fn is_flat(schema: &Value) -> bool {
 
 fn is_plain(schema: &Value) -> bool {
     matches!(schema["type"].as_str(), Some("string" | "number" | "integer" | "boolean"))
+}
+
+/// Removes a format that elicitation lacks.
+fn remove_format(schema: &mut Value) {
+    if let Some(fields) = schema.as_object_mut()
+        && fields.get("format").is_some_and(|format| !FORMATS.iter().any(|known| format == known))
+    {
+        fields.remove("format");
+    }
 }
 
 fn message(question: &Question) -> String {
@@ -69,17 +87,22 @@ pub(crate) fn keys(questions: &[Question]) -> BTreeMap<String, &Question> {
     keyed.collect()
 }
 
-/// Returns the elicitation requests, or the required capabilities if the client lacks them.
+/// Returns the elicitation requests. Fails if the client lacks the required capabilities.
 pub(crate) fn requests(
     questions: &[Question],
     client: Option<&ClientCapabilities>,
-) -> Result<InputRequests, Box<ClientCapabilities>> {
+) -> Result<InputRequests, ErrorData> {
     if client.is_none_or(|client| client.elicitation.is_none()) {
-        return Err(Box::new(ClientCapabilities::builder().enable_elicitation().build()));
+        let needed = ClientCapabilities::builder().enable_elicitation().build();
+        return Err(ErrorData::missing_required_client_capability(needed));
     }
-    let request = |question: &Question| -> Option<InputRequest> { serde_json::from_value(request(question)).ok() };
+    let invalid = |error: serde_json::Error| ErrorData::internal_error(error.to_string(), None);
     let asked = keys(questions).into_iter();
-    Ok(asked.filter_map(|(key, question)| Some((key, request(question)?))).collect())
+    let requests = asked.map(|(key, question)| -> Result<_, ErrorData> {
+        let request: InputRequest = serde_json::from_value(request(question)).map_err(invalid)?;
+        Ok((key, request))
+    });
+    requests.collect()
 }
 
 /// Returns an elicitation request as JSON.

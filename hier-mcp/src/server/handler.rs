@@ -298,8 +298,7 @@ impl ClientRequestHandler {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let client = context.client_capabilities();
-        let requests = elicitation::requests(&open.questions, client.as_ref())
-            .map_err(|needed| ErrorData::missing_required_client_capability(*needed))?;
+        let requests = elicitation::requests(&open.questions, client.as_ref())?;
         let state = self.calls.seal((tool, &SessionOwner::of_context(context)), open);
         let state = state.map_err(|why| ErrorData::internal_error(why, None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())

@@ -276,6 +276,40 @@ async fn token_is_required_on_an_open_address() {
     assert!(matches!(empty, McpError::Serve(_)));
 }
 
+graph! {
+    /// Asks for values of formats that elicitation lacks.
+    Formats<Trip> = Graph { nodes: [identify], edges: [START >> identify >> END] }
+}
+
+async fn identify(run: &Run) -> Result<TripUpdate> {
+    let uuid = json!({"type": "string", "format": "uuid"});
+    let at = json!({"type": "string", "format": "date-time"});
+    let fields = json!({"type": "object", "properties": {"id": uuid, "at": at}, "required": ["id"]});
+    let by_field: Value = run.interrupt(&json!({"key": "fields"})).with_schema(fields).await?;
+    let single: String = run.interrupt(&json!({"key": "single"})).with_schema(uuid).await?;
+    Ok(Trip::update().place(by_field["id"].as_str().unwrap_or_default().to_owned()).booking(single))
+}
+
+/// A question whose schema has other formats is asked without them.
+#[tokio::test]
+async fn questions_with_unknown_formats_are_asked() {
+    let url = serve(McpServer::new().graph("formats", Formats::compile(), ())).await;
+    let mut asked = call(&url, json!({"name": "formats", "arguments": {}})).await;
+    let text = json!({"type": "string"});
+    let at = json!({"type": "string", "format": "date-time"});
+    for (key, fields, content) in [
+        ("fields", json!({"id": text, "at": at}), json!({"id": "1"})),
+        ("single", json!({"answer": text}), json!({"answer": "2"})),
+    ] {
+        let request = &asked["result"]["inputRequests"][key];
+        assert_eq!(request["params"]["requestedSchema"]["properties"], fields, "{asked}");
+        let state = &asked["result"]["requestState"];
+        let given = json!({"name": "formats", "inputResponses": accepted(key, content), "requestState": state});
+        asked = call(&url, given).await;
+    }
+    assert_eq!(asked["result"]["structuredContent"], json!({"place": "1", "booking": "2"}), "{asked}");
+}
+
 #[tokio::test]
 async fn agent_calls_a_graph_over_mcp_and_forwards_questions() -> Result<()> {
     let office = Office::default();
