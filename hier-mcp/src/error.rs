@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hier_core::NodeError;
 use rmcp::ServiceError;
+use rmcp::model::ErrorData;
 #[cfg(feature = "oauth")]
 use rmcp::transport::AuthError;
 use rmcp::transport::DynamicTransportError;
@@ -102,7 +103,7 @@ impl McpError {
         let (server, request) = (server.to_owned(), clean(request));
         match error {
             ServiceError::McpError(error) => {
-                Self::Refused { server, request, code: error.code.0, message: clean(&error.message) }
+                Self::Refused { server, request, code: error.code.0, message: clean(&with_urls(&error)) }
             }
             ServiceError::Timeout { timeout } => Self::Timeout { server, request, after: timeout },
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
@@ -172,6 +173,21 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
             text = cause;
         } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// The code of the error that names web pages which a person must visit before the request.
+const URL_REQUIRED: i32 = -32042;
+
+/// Returns the message of an error, with the web pages that it names.
+fn with_urls(error: &ErrorData) -> String {
+    let mut text = error.message.to_string();
+    let asked = error.data.as_ref().filter(|_| error.code.0 == URL_REQUIRED);
+    for page in asked.and_then(|data| data["elicitations"].as_array()).into_iter().flatten() {
+        if let Some(url) = page["url"].as_str() {
+            text = format!("{text}; visit {url}: {}", page["message"].as_str().unwrap_or_default());
         }
     }
     text
@@ -255,4 +271,26 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
         }
     }
     clean
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorCode;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn error_names_the_pages_that_a_person_must_visit() {
+        let page = json!({"mode": "url", "elicitationId": "1", "url": "https://x.example/login", "message": "Log in."});
+        let text = |code: i32| {
+            let data = Some(json!({"elicitations": [page]}));
+            let error = ServiceError::McpError(ErrorData::new(ErrorCode(code), "needs a login", data));
+            McpError::from_service_error(error, "files", "tools/call read", String::new).to_string()
+        };
+        let expected = "the MCP server `files` refused `tools/call read`: needs a login; visit https://x.example/login: Log in. \
+                        (-32042)";
+        assert_eq!(text(-32042), expected);
+        assert!(!text(-32000).contains("https://"));
+    }
 }
