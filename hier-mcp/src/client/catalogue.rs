@@ -53,7 +53,8 @@ impl McpClient {
         }
         *held = None;
         connection.stale.store(false, Ordering::Relaxed);
-        let (tools, ttl) = self.list_tools().await?;
+        // A server without tools may refuse the request for their list.
+        let (tools, ttl) = if connection.offers_tools() { self.list_tools().await? } else { (Vec::new(), None) };
         let catalogue = self.build_catalogue(tools, ttl)?;
         *held = Some(catalogue.clone());
         Ok(catalogue)

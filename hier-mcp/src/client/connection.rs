@@ -167,6 +167,10 @@ impl ServerConnection {
         McpError::from_service_error(error, server, request, || self.tail.last_output())
     }
 
+    pub(crate) fn offers_tools(&self) -> bool {
+        self.service.peer().peer_info().is_none_or(|info| info.capabilities.tools.is_some())
+    }
+
     pub(crate) fn reports_changes(&self) -> bool {
         self.reports_changes.load(Ordering::Relaxed)
     }

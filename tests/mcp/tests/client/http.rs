@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use hier_agents::Toolset;
 use hier_mcp::McpClient;
 use hier_mcp_tests::{Act, Peer};
 use serde_json::{Value, json};
@@ -177,4 +178,24 @@ async fn refusals_without_an_id_and_unread_requests_are_reported() {
     assert!(serving.await.unwrap_err().is_cancelled());
     let unreachable = client.read("memo:1").await.unwrap_err();
     assert!(unreachable.is_transient() && unreachable.to_string().contains("cannot be reached"), "{unreachable}");
+}
+
+/// A server that offers no tools is not asked for them.
+#[tokio::test]
+async fn server_without_tools_has_an_empty_list() {
+    async fn refuse(Json(message): Json<Value>) -> Json<Value> {
+        let discovered = json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"prompts": {}},
+            "ttlMs": 0, "cacheScope": "private",
+        });
+        Json(if message["method"] == "server/discover" {
+            json!({"jsonrpc": "2.0", "id": message["id"], "result": discovered})
+        } else {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            json!({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        })
+    }
+    let url = format!("{}/mcp", serve(Router::new().route("/mcp", post(refuse))).await);
+    let client = McpClient::http("peer", &url).build().unwrap();
+    assert!(client.tools().await.unwrap().is_empty());
 }
