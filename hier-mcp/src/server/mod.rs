@@ -383,7 +383,8 @@ async fn require_identity(request: Request, next: Next) -> Response {
 /// Passes a request on if it has the token.
 async fn admit(token: Arc<str>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|given| given.to_str().ok());
-    let given = given.and_then(|given| given.strip_prefix("Bearer ")).unwrap_or_default();
+    let given = given.and_then(|given| given.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map_or("", |(_, token)| token.trim());
     if bool::from(given.as_bytes().ct_eq(token.as_bytes())) {
         return next.run(request).await;
     }

@@ -269,6 +269,13 @@ async fn token_is_required_on_an_open_address() {
     let outside = McpClient::http("office", &url).build().unwrap();
     outside.connect().await.unwrap_err();
     McpClient::http("office", &url).bearer("secret").build().unwrap().connect().await.unwrap();
+    // HTTP ignores the case of the scheme.
+    for (given, admitted) in
+        [("bearer secret", true), ("BEARER secret", true), ("Basic secret", false), ("secret", false)]
+    {
+        let posted = reqwest::Client::new().post(&url).header("authorization", given).send().await.unwrap();
+        assert_eq!(posted.status() != reqwest::StatusCode::UNAUTHORIZED, admitted, "{given}");
+    }
     let stop = CancellationToken::new();
     let open = server(&Office::default()).serve("0.0.0.0:0", stop.clone()).await.unwrap_err();
     assert!(open.to_string().contains("can be reached from other machines"), "{open}");
