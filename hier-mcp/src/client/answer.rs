@@ -61,12 +61,14 @@ pub(crate) async fn answer_in_run(
     }
 }
 
+pub(crate) fn lacks_model(server: &str) -> String {
+    format!("the MCP server `{server}` requests a model: set one with `.sampling(…)`")
+}
+
 /// Sends a request to the client's sampling model.
 async fn sample(options: &ClientOptions, server: &str, params: &Value) -> Result<Value, NodeError> {
     let Some(model) = &options.sampling else {
-        return Err(NodeError::permanent(format!(
-            "the MCP server `{server}` requests a model: set one with `.sampling(…)`"
-        )));
+        return Err(NodeError::permanent(lacks_model(server)));
     };
     if params.get("tools").is_some() {
         return Err(NodeError::permanent(format!(

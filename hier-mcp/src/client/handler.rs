@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorData, Implementation, ServerNotification,
-    ServerRequest, TASKS_EXTENSION_ID,
+    ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorCode, ErrorData, Implementation,
+    ServerNotification, ServerRequest, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::{Value, json};
@@ -80,7 +80,25 @@ impl ServerRequestHandler {
         DurableCall { handler: self, before: callbacks.refused.len() }
     }
 
+    /// Returns true if the client has offered to answer requests of this method.
+    fn offers(&self, method: &str) -> bool {
+        match method {
+            "elicitation/create" => true,
+            "sampling/createMessage" => self.options.sampling.is_some(),
+            "roots/list" => !self.options.roots.is_empty(),
+            _ => false,
+        }
+    }
+
     async fn answer(&self, request: Value) -> Result<Value, ErrorData> {
+        let method = request["method"].as_str().unwrap_or_default();
+        if !self.offers(method) {
+            let reason = match method {
+                "sampling/createMessage" => answer::lacks_model(&self.server),
+                other => format!("this client does not answer `{other}`"),
+            };
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None));
+        }
         let asked = RequestedInput::read(&request).map_err(|reason| ErrorData::invalid_params(reason, None))?;
         if let RequestedInput::Roots = asked {
             return Ok(answer::roots(&self.options.roots));
@@ -152,5 +170,22 @@ mod tests {
         assert_eq!(second.refused(), None);
         drop(second);
         assert_eq!(handler.durable_call().refused(), None);
+    }
+
+    /// The code tells the server not to ask again.
+    #[tokio::test]
+    async fn requests_that_the_client_does_not_offer_are_unknown_methods() {
+        let handler = ServerRequestHandler::new(ClientOptions::default(), "files", Arc::default());
+        for method in ["sampling/createMessage", "roots/list", "tasks/get"] {
+            let error = handler.answer(json!({"method": method, "params": {}})).await.expect_err("not offered");
+            assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND, "{error}");
+        }
+        let asked = json!({"method": "elicitation/create", "params": {"message": "name?"}});
+        let error = handler.answer(asked).await.expect_err("it has no schema");
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{error}");
+        let options = ClientOptions { roots: vec!["file:///srv".to_owned()], ..ClientOptions::default() };
+        let handler = ServerRequestHandler::new(options, "files", Arc::default());
+        let roots = handler.answer(json!({"method": "roots/list"})).await.expect("offered");
+        assert_eq!(roots, json!({"roots": [{"uri": "file:///srv"}]}));
     }
 }
