@@ -213,6 +213,9 @@ impl McpClientBuilder {
 
     /// Sets the maximum size of a message from a server over HTTP, in bytes. A request fails if its response is larger.
     /// Defaults to 16 MiB.
+    ///
+    /// This option does not apply to programs. The client drops a message of a program that is larger than 16 MiB, so
+    /// the request fails at its time limit ([`timeout`](Self::timeout), [`call_timeout`](Self::call_timeout)).
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.options.max_message = bytes;
         self
