@@ -62,7 +62,7 @@ pub const TABLE: &[Order] = &[
     order("hier_mcp", "error seal oauth client server"),
     order(
         "hier_mcp::server",
-        "elicitation graph_tool uri_template resource prompt sessions calls progress tasks handler",
+        "elicitation graph_tool uri_template resource prompt sessions calls progress tasks handler serving",
     ),
     order(
         "hier_mcp::client",

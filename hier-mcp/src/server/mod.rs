@@ -7,6 +7,7 @@ mod handler;
 mod progress;
 mod prompt;
 mod resource;
+mod serving;
 mod sessions;
 mod tasks;
 mod uri_template;
@@ -22,7 +23,6 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::serve::ListenerExt as _;
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
 use hier_core::graph::{CompiledGraph, DynGraph};
 use hier_core::state::Values;
@@ -352,13 +352,8 @@ impl McpServer {
             )));
         }
         let router = self.routes(stop.clone())?;
-        // With Nagle's algorithm, each event would wait 40 ms for the acknowledgement of the previous one.
-        let listener = listener.tap_io(|connection| {
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "failed to set TCP_NODELAY: responses on this connection will be slow");
-            }
-        });
-        axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await.map_err(failed)
+        serving::serve(listener, router, stop).await;
+        Ok(())
     }
 }
 
