@@ -24,6 +24,7 @@ mod lease;
 mod limits;
 mod memory;
 mod names;
+mod next_tasks;
 mod query;
 mod record;
 mod retention;
@@ -48,10 +49,11 @@ pub use lease::{Claim, Lease, WhenRunning, check_new_thread, check_thread};
 pub use limits::{INBOX_BYTES, LONGEST_NAME, MESSAGE_OVERHEAD, name_bytes};
 pub use memory::MemorySaver;
 pub use names::Names;
+pub use next_tasks::{JoinRecord, Kept, LastRan, NextTasks, SendRecord};
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};
 pub use record::{
-    AnswerRecord, ChannelBlob, Checkpoint, DeltaChain, JoinRecord, Kept, LastRan, NextTasks, PendingWrite, Saved,
-    Schema, SendRecord, Source, TaskWrites, WriteRecord, builds_on, builds_only_on, check, slot,
+    AnswerRecord, ChannelBlob, Checkpoint, DeltaChain, PendingWrite, Saved, Schema, Source, TaskWrites, WriteRecord,
+    builds_on, builds_only_on, check, slot,
 };
 pub use retention::{Deletion, PrunePlan, Sweeper, is_per_call, sweep_every};
 pub use saver::{Checkpointer, Commit, LeaseState};
