@@ -78,6 +78,13 @@ impl Hier {
         (!is_core).then(|| quote!(#given::plumbing))
     }
 
+    /// Returns true for the name of a crate in whose paths the calling crate finds hier.
+    pub(crate) fn is_named(&self, name: &Ident) -> bool {
+        let path = root(&name.to_string()).to_string();
+        let is_found = self.agents.iter().chain([&self.root]).any(|root| root.to_string() == path);
+        is_found || PACKAGES.iter().any(|package| *name == name_of(package, FoundCrate::Itself))
+    }
+
     pub(crate) fn has_agents(&self, given: Option<&Path>) -> bool {
         match (given, &self.agents) {
             (Some(given), _) => given.segments.last().is_none_or(|last| last.ident != "hier_core"),

@@ -15,6 +15,7 @@ mod trust;
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
+use syn::Attribute;
 
 use crate::crate_path::Hier;
 use crate::diag::Errors;
@@ -27,7 +28,7 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
         return quote!(#item #errors);
     };
     // Both calls would generate the tool.
-    if let Some(again) = function.0.attrs.iter().find(|attribute| attribute.path().is_ident("tool")) {
+    if let Some(again) = function.0.attrs.iter().find(|attribute| is_tool(attribute, hier)) {
         errors.push(again, "`#[tool]` is given twice: remove one");
         let errors = errors.into_tokens();
         return quote!(#item #errors);
@@ -47,6 +48,13 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> T
     let errors = errors.into_tokens();
     let code = expand::expand(&tool, &hier, sound);
     quote!(#code #errors)
+}
+
+/// Returns true for this macro by its name or by a path in hier, and false for the `tool` of another crate.
+fn is_tool(attribute: &Attribute, hier: &Hier) -> bool {
+    let segments = &attribute.path().segments;
+    segments.last().is_some_and(|last| last.ident == "tool")
+        && (segments.len() == 1 || segments.first().is_some_and(|first| hier.is_named(&first.ident)))
 }
 
 /// Returns the items in the attribute of a tool's type. They are not next to the type, because the compiler would

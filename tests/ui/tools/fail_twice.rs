@@ -7,8 +7,15 @@ async fn look(year: u16) -> String {
     year.to_string()
 }
 
+/// Finds a year.
+#[tool]
+#[hier_agents::prelude::tool]
+async fn find(year: u16) -> String {
+    year.to_string()
+}
+
 graph! {
-    Clerk<MessagesState> = Agent { tools: [look] }
+    Clerk<MessagesState> = Agent { tools: [look, find] }
 }
 
 fn main() {
