@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
     message = "a model cannot pass a `{Self}` to a tool",
     label = "not a tool argument",
     note = "an argument needs a schema and is read from JSON: derive `Deserialize` and `JsonSchema` for it, which \
-            are in the prelude"
+            are in the prelude; to read the state, take a reference: `&{Self}`"
 )]
 pub trait ToolArgument: JsonSchema + DeserializeOwned {}
 

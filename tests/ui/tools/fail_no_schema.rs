@@ -13,4 +13,15 @@ async fn between(span: Span) -> String {
     span.from.to_string()
 }
 
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    year: u16,
+}
+
+/// Reads the state by value.
+#[tool]
+async fn current(filing: Filing) -> String {
+    filing.year.to_string()
+}
+
 fn main() {}
