@@ -119,7 +119,7 @@ fn by_match(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Res
         errors.combine(input.error("expected curly braces"));
         return Ok(RouteDecl { span, shape: RouteKind::Match, function, arms: Vec::new(), broken: true });
     }
-    braced!(content in input);
+    let braces = braced!(content in input);
     let arms = list(
         &content,
         errors,
@@ -142,7 +142,11 @@ fn by_match(input: ParseStream<'_>, bound: &[Ident], errors: &mut Errors) -> Res
             Ok((RouteArm { pattern, guard, body, end: last_token(&start, input) }, !ends_with_brace))
         },
     );
-    let broken = arms.broken;
+    let is_empty = arms.found.is_empty() && !arms.broken;
+    if is_empty {
+        errors.at(braces.span.join(), "a `match` needs arms: write `pattern => node`");
+    }
+    let broken = arms.broken || is_empty;
     let arms = arms.found.into_iter().map(|(arm, _)| arm).collect();
     Ok(RouteDecl { span, shape: RouteKind::Match, function, arms, broken })
 }

@@ -81,6 +81,11 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
             input.error("a node is the path of a function, without parentheses: to rename it, write `name = path`")
         );
     }
+    if input.peek(Token![<]) {
+        return Err(input.error(
+            "a node is a path without `<…>` before it: write `name = Type::function`, or call the function in a node of its own",
+        ));
+    }
     let path: Path = input
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "expected a node: the path of an `async fn` or of a graph"))?;

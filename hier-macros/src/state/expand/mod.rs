@@ -10,7 +10,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{GenericParam, Generics, parse_quote};
+use syn::visit::{self, Visit};
+use syn::{GenericParam, Generics, Type, TypePath, WherePredicate, parse_quote};
 
 use super::model::{ChannelModel, Flattened, StateModel, may_be_alias, mentions};
 
@@ -170,12 +171,20 @@ fn has_free_parameters(generics: &Generics) -> bool {
     generics.params.iter().all(free) && generics.where_clause.is_none()
 }
 
-/// Adds the bounds of a state to the type parameters and removes defaults.
+/// Adds the bounds of a state to the type parameters and to their associated types, and removes defaults.
 ///
 /// A parameter that only untracked channels use need not be persistable.
 fn bounded(model: &StateModel) -> Generics {
     let hier = &model.hier;
     let mut generics = model.generics.clone();
+    for channel in &model.channels {
+        let bound = if channel.is_persisted() { "Parameter" } else { "Carried" };
+        let predicates = &mut generics.make_where_clause().predicates;
+        predicates.extend(associated_types(&channel.ty, &model.generics).into_iter().map(|ty| -> WherePredicate {
+            let bound = Ident::new(bound, ty.span());
+            parse_quote!(#ty: #hier::#bound)
+        }));
+    }
     generics.params = generics
         .params
         .into_iter()
@@ -198,6 +207,28 @@ fn bounded(model: &StateModel) -> Generics {
         })
         .collect();
     generics
+}
+
+/// Returns the types such as `T::Item` and `<T as Trait>::Item` in a type.
+fn associated_types(ty: &Type, generics: &Generics) -> Vec<TypePath> {
+    struct Found<'a>(&'a Generics, Vec<TypePath>);
+    impl<'ast> Visit<'ast> for Found<'_> {
+        fn visit_type_path(&mut self, path: &'ast TypePath) {
+            let first = path.path.segments.first().map(|first| &first.ident);
+            let is_associated = self.0.type_params().any(|param| match &path.qself {
+                Some(qself) => mentions(&qself.ty, &param.ident),
+                None => first == Some(&param.ident) && path.path.segments.len() > 1,
+            });
+            if is_associated {
+                self.1.push(path.clone());
+            } else {
+                visit::visit_type_path(self, path);
+            }
+        }
+    }
+    let mut found = Found(generics, Vec::new());
+    found.visit_type(ty);
+    found.1
 }
 
 impl Flattened {
