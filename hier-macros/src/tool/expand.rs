@@ -226,7 +226,7 @@ fn schema(tool: &ToolModel) -> TokenStream {
                 let ty = &argument.ty;
                 let default = default.as_ref().and_then(literal_default).map_or_else(
                     || quote!(::core::option::Option::None),
-                    |value| quote!(::core::option::Option::Some(__hier::Value::from(#value))),
+                    |value| quote!(::core::option::Option::Some(<__hier::Value as ::core::convert::From<_>>::from(#value))),
                 );
                 quote_spanned!(ty.span()=> .optional::<#ty>(#name, #description, #default))
             }
@@ -329,7 +329,7 @@ fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
             let retry = retry.as_ref().map_or_else(|| quote!(1_u32), ToTokens::to_token_stream);
             // Lints do not look into the code of a macro.
             let here = Span::call_site().located_at(retry.span());
-            let retry = quote_spanned!(here=> __hier::Retry::from(#retry));
+            let retry = quote_spanned!(here=> <__hier::Retry as ::core::convert::From<_>>::from(#retry));
             quote! {
                 __hier::attempts(__task.run(), &__call.name, #timeout, #retry, move || async move { #attempt }).await
             }
