@@ -27,7 +27,7 @@ pub use crate::graph::{
     NodeResult, Output, OwnedView, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
-pub use crate::question::{check_asked, check_declared, check_distinct, check_hook};
+pub use crate::question::{check_asked, check_declared, check_distinct, check_hook, question_data};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::checked::{AnyParameter, Checked, Known, Late, Mention};
 pub use crate::state::derived::{

@@ -16,7 +16,7 @@ mod set;
 
 pub use declared::{DeclaredQuestion, QuestionType};
 #[doc(hidden)]
-pub use declared::{answer_schema, to_value};
+pub use declared::{QuestionData, answer_schema, question_data, to_value};
 pub use facts::{QuestionFacts, check_asked, check_declared, check_distinct, check_hook};
 pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 

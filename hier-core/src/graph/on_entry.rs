@@ -8,30 +8,23 @@ use crate::graph::site::Site;
 use crate::question::QuestionFacts;
 use crate::state::Values;
 
+/// The call of a hook, and the declared questions that the hook can ask.
+type BoundHook<'a, S, C, F> = (fn(F, &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>, QuestionFacts);
+
 impl<S: Values, C> Site<S, C> {
-    /// Calls the `on_entry` or `on_exit` function of a graph with arguments from this task.
-    pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
+    /// Checks that the function can be the `on_entry` or `on_exit` function of the graph. All uses of the function begin
+    /// with this call, so the compiler reports a wrong function only once.
+    pub const fn hook<'a, F, Args, M>(&self, _function: &F) -> BoundHook<'a, S, C, F>
     where
         F: Node<Args>,
         Args: Arguments<'a, S, C, Accepts: FitsHook>,
         F::Out: HookOutput<'a, S, M>,
     {
-        match Args::take(task) {
+        let call = |function: F, task| match Args::take(task) {
             Ok(args) => function.call(args).output(),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
-    }
-}
-
-impl<S: Values, C> Site<S, C> {
-    /// Returns the declared questions that an `on_entry` or `on_exit` function can ask.
-    pub const fn hook_questions<'a, F, Args, M>(&self, _function: F) -> QuestionFacts
-    where
-        F: Node<Args> + Copy,
-        Args: Arguments<'a, S, C>,
-        F::Out: HookOutput<'a, S, M>,
-    {
-        Args::QUESTIONS
+            Err(error) => Box::pin(std::future::ready(Err(error))) as BoxFuture<'a, NodeResult<S>>,
+        };
+        (call, Args::QUESTIONS)
     }
 }
 

@@ -18,9 +18,9 @@ const TYPE: &str = "type";
     label = "not a question",
     note = "write `#[derive(Question, Serialize, Deserialize, JsonSchema)]` and `#[question(answer = Type)]` above the struct"
 )]
-pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+pub trait DeclaredQuestion: QuestionData {
     /// The type of the answer.
-    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
+    type Answer: QuestionData;
     /// The name under which the question is stored. The name must be unique among the questions of a graph.
     const NAME: &'static str;
     /// The name of the Rust type.
@@ -43,6 +43,23 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
         codec::from_json::<Self::Answer>(answer).map(drop).map_err(|error| error.to_string())
     }
 }
+
+/// The type of a question or of an answer. All types with these traits implement it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a question or an answer",
+    label = "cannot be stored or has no schema",
+    note = "derive `Serialize`, `Deserialize` and `JsonSchema` for it; it must also be `Send + Sync + 'static`"
+)]
+pub trait QuestionData: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static> QuestionData for T {}
+
+/// Checks at compile time that `T` can be a question or an answer. Generated code calls this function, so that the
+/// compiler reports a type without several traits only once.
+#[doc(hidden)]
+pub const fn question_data<T: QuestionData>() {}
 
 /// Converts a question to its JSON, which is an object. The field `type` of the object identifies the question.
 #[doc(hidden)]

@@ -356,7 +356,7 @@ pub(in super::super) fn hooks(member: &MembershipFields, state: &Type, context: 
     let hook = |method: &str, path: &Path| {
         let here = span(path);
         let (method, site) = (Ident::new(method, here), code::site_at(here));
-        quote_spanned!(here=> .#method(|task| #site.hook(task, #path)))
+        quote_spanned!(here=> .#method(|task| (#site.hook(&#path).0)(#path, task)))
     };
     let entry = member.on_entry.as_ref().map(|path| hook("on_entry", path));
     let exit = member.on_exit.as_ref().map(|path| hook("on_exit", path));

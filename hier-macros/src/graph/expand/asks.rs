@@ -34,7 +34,7 @@ pub(super) fn questions(model: &GraphModel) -> Option<TokenStream> {
         let alias = alias(place, path);
         quote_spanned! {code::span(path)=>
             type #alias = <
-                __hier::Checked<#path, { let _ = <#path as __hier::DeclaredQuestion>::NAME; true }> as __hier::Known
+                __hier::Checked<#path, { let _ = __hier::QuestionType::of::<#path>(); true }> as __hier::Known
             >::Type;
         }
     });
@@ -106,8 +106,9 @@ fn parts(model: &GraphModel) -> Vec<Part> {
 fn hook_checks(model: &GraphModel) -> impl Iterator<Item = TokenStream> {
     let hooks = [(symbol::ON_ENTRY, &model.member.on_entry), (symbol::ON_EXIT, &model.member.on_exit)];
     hooks.into_iter().filter_map(|(word, hook)| {
-        let (path, site) = (hook.as_ref()?, code::site());
-        let check = quote_spanned!(code::span(path)=> __hier::check_hook(#word, #site.hook_questions(#path)));
+        let path = hook.as_ref()?;
+        let site = code::site_at(code::span(path));
+        let check = quote_spanned!(code::span(path)=> __hier::check_hook(#word, #site.hook(&#path).1));
         Some(quote!(const _: () = #check;))
     })
 }
