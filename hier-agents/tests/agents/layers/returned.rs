@@ -62,8 +62,8 @@ async fn find() -> FilingUpdate {
 async fn shown(lead: &hier_core::graph::CompiledGraph<Filing, BaseContext>, script: Vec<Message>) -> String {
     let model = ScriptedModel::new(script);
     let input = Filing::update().messages(Message::user("?"));
-    let modes = [StreamMode::Updates, StreamMode::Values];
-    let mut events = lead.stream(input).context(BaseContext::new(model.clone())).modes(modes);
+    let events = lead.stream(input).context(BaseContext::new(model.clone()));
+    let mut events = events.modes([StreamMode::Updates, StreamMode::Values]);
     let mut shown = String::new();
     while let Some(event) = events.next().await {
         shown += &format!("{event:?}\n");

@@ -11,19 +11,28 @@ fn openai_calls(calls: &[Value], finish: &str) -> String {
 /// A name, the deltas, and the expected calls.
 type DeltaCase<'a> = (&'a str, Vec<Value>, Vec<(&'a str, Value)>);
 
+fn piece(index: Option<u32>, id: &str, name: &str, args: &str) -> Value {
+    let mut call = json!({ "function": { "name": name, "arguments": args } });
+    if let Some(index) = index {
+        call["index"] = json!(index);
+    }
+    if !id.is_empty() {
+        call["id"] = json!(id);
+    }
+    call
+}
+
+fn check_calls(cases: Vec<DeltaCase<'_>>) {
+    for (what, calls, expected) in cases {
+        let answer = read(OPENAI, &[openai_calls(&calls, "tool_calls").as_bytes()]).unwrap();
+        let made: Vec<_> = answer.message.tool_calls().iter().map(|call| (&*call.name, call.args.clone())).collect();
+        assert_eq!(made, expected, "{what}");
+    }
+}
+
 /// A delta belongs to a call by number and id, otherwise by id, otherwise to the last call.
 #[test]
 fn deltas_join_their_call() {
-    let piece = |index: Option<u32>, id: &str, name: &str, args: &str| {
-        let mut call = json!({ "function": { "name": name, "arguments": args } });
-        if let Some(index) = index {
-            call["index"] = json!(index);
-        }
-        if !id.is_empty() {
-            call["id"] = json!(id);
-        }
-        call
-    };
     let cases: Vec<DeltaCase<'_>> = vec![
         (
             "no number",
@@ -100,6 +109,13 @@ fn deltas_join_their_call() {
             vec![piece(None, "", "pay", "{\"eur\":"), piece(None, "", "pay", "5}"), piece(None, "", "pay", "{}")],
             vec![("pay", json!({ "eur": 5 })), ("pay", json!({}))],
         ),
+    ];
+    check_calls(cases);
+}
+
+#[test]
+fn empty_piece_of_a_tool_without_ids_makes_no_call() {
+    check_calls(vec![
         (
             "the name each time, with an empty end, without an id",
             vec![
@@ -114,12 +130,7 @@ fn deltas_join_their_call() {
             vec![piece(None, "", "pay", "{\"eur\":5}"), piece(None, "", "pay", ""), piece(None, "", "", "{\"eur\":6}")],
             vec![("pay", json!({ "eur": 5 })), ("pay", json!({ "eur": 6 }))],
         ),
-    ];
-    for (what, calls, expected) in cases {
-        let answer = read(OPENAI, &[openai_calls(&calls, "tool_calls").as_bytes()]).unwrap();
-        let made: Vec<_> = answer.message.tool_calls().iter().map(|call| (&*call.name, call.args.clone())).collect();
-        assert_eq!(made, expected, "{what}");
-    }
+    ]);
 }
 
 #[test]

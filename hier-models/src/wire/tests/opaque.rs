@@ -104,7 +104,9 @@ fn phases_are_sent_back() {
             events.push(event("response.output_text.delta", json!({ "delta": text })));
         }
         events.push(event("response.output_item.done", json!({ "item": item })));
-        events.iter().for_each(|event| RESPONSES.read_event(&mut draft, event).unwrap());
+        for event in &events {
+            RESPONSES.read_event(&mut draft, event).unwrap();
+        }
     }
     let end = json!({ "type": "response.completed", "response": { "status": "completed" } });
     RESPONSES.read_event(&mut draft, &end).unwrap();
