@@ -247,3 +247,56 @@ async fn goto_of_a_command_runs_a_per_thread_graph_again() {
     let _ = bench.command(Command::new().goto("sub")).await.unwrap();
     assert_eq!(bench.tally.all(), json!({ "i": 2 }));
 }
+
+/// Later calls merge the outer values into the state that the graph keeps, and the first call finds them in its state.
+#[tokio::test]
+async fn first_call_of_a_per_thread_graph_merges_outer_values_once() {
+    let mut inner = builder();
+    inner = inner.node("ask", asks(&["q"])).node("see", does(|task| Ok(json!({ "x": task.state().get("log") }))));
+    inner = inner.edge(START, "ask").edge("ask", "see");
+    let mut outer = builder();
+    outer = outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    let bench = Bench::new(outer);
+    for (input, answer, seen) in [("a", "A", json!(["a", "A"])), ("b", "B", json!(["a", "A", "a", "A", "b", "B"]))] {
+        let _ = bench.start(json!({ "log": [input] })).await.unwrap();
+        let Outcome::Finished(state) = bench.answer(answer).await.unwrap() else { panic!("it has not finished") };
+        assert_eq!(state.get("x"), Some(&seen));
+    }
+}
+
+#[tokio::test]
+async fn per_thread_graph_keeps_all_values_of_a_sent_payload() {
+    let mut inner = over(schema().last("item"));
+    inner = inner.node("ask", asks(&["q"]));
+    inner = inner.node("tell", does(|task| Ok(json!({ "log": [task.state().get("item")] }))));
+    inner = inner.edge(START, "ask").edge("ask", "tell");
+    let sends = NodeDef::task(|task: NodeTask| {
+        let item = task.state().get("x").cloned();
+        async move { Command::<DynState>::new().send("sub", json!({ "item": item })) }
+    });
+    let mut outer = builder().node("plan", sends).edge(START, "plan");
+    outer = outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread);
+    let bench = Bench::new(outer);
+    let _ = bench.start(json!({ "x": 1 })).await.unwrap();
+    assert_eq!(log(bench.answer("A").await.unwrap()), json!(["A", 1]));
+    let _ = bench.start(json!({ "x": 2 })).await.unwrap();
+    assert_eq!(log(bench.answer("B").await.unwrap()), json!(["A", 1, "B", 2]));
+}
+
+#[tokio::test]
+async fn per_thread_graph_reads_untracked_values_in_each_call() {
+    let both = || schema().untracked("handle");
+    let tell = || does(|task| Ok(json!({ "log": [task.state().get("handle")] })));
+    let mut inner = over(both()).node("before", tell()).node("ask", asks(&["q"])).node("after", tell());
+    inner = inner.edge(START, "before").edge("before", "ask").edge("ask", "after");
+    let mut outer = over(both());
+    outer = outer.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    let bench = Bench::new(outer);
+    for (input, resumed, expected) in
+        [("h1", "h2", json!(["h1", "A", "h2"])), ("h3", "h4", json!(["h1", "A", "h2", "h3", "A", "h4"]))]
+    {
+        let _ = bench.start(json!({ "handle": input })).await.unwrap();
+        let answer = Command::resume("A").with_update(bench.update(json!({ "handle": resumed })));
+        assert_eq!(log(bench.command(answer).await.unwrap()), expected);
+    }
+}

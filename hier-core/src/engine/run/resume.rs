@@ -99,7 +99,7 @@ fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) ->
 }
 
 /// Returns the initial state, but with the values of `state` in the channels that are never stored.
-fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
+pub(super) fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
     let mut initial = (graph.initial)();
     let channels = graph.channels.iter().enumerate();
     for (channel, _) in channels.filter(|(_, spec)| spec.kind == Kind::Untracked) {
@@ -112,7 +112,7 @@ fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Makes the next checkpoint store all values, because the state does not begin with initial values.
-    fn store_whole_state(&mut self) {
+    pub(super) fn store_whole_state(&mut self) {
         self.position.store_again(self.task.graph.channels.len());
     }
 

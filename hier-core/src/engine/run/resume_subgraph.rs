@@ -11,6 +11,7 @@ use crate::engine::durable::stored_graph::{StoredGraph, read_subgraph};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, GraphContext, Program, Task};
+use crate::engine::run::resume::unstored;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::policy::GraphEntry;
@@ -36,14 +37,18 @@ pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphCon
     let Some(saved) = saved else {
         let journal = journal(JournalStart { newest, ..JournalStart::default() });
         runner.start_journal(journal);
-        return runner.begin_call(input, -1).await;
+        // The state already has the values of the input, which later calls load from the checkpoints.
+        if is_per_thread {
+            runner.store_whole_state();
+        }
+        return runner.begin_call(Writes::new(), -1).await;
     };
     let continues_call = !is_per_thread
         || saved.checkpoint.metadata.get(CALL).is_some_and(|call| *call == task.run.task_id().to_string());
     // Until the first superstep of a call is stored, a resumed call still has the expiring values with which it was
     // entered.
     let is_entering = !is_per_thread && saved.checkpoint.step <= 0;
-    let mut initial = if is_per_thread { (graph.initial)() } else { (*runner.task.state).clone() };
+    let mut initial = if is_per_thread { unstored(&graph, &runner.task.state) } else { (*runner.task.state).clone() };
     if !is_entering {
         clear_expiring(&graph, &mut initial);
     }

@@ -188,14 +188,15 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Arc::new(state)
     }
 
-    /// Returns the input of a subgraph with checkpoints per thread. The input merges the shared channels into the state
-    /// of the subgraph. Other subgraphs have an empty input.
+    /// Returns the input of a subgraph with checkpoints per thread. The input merges the shared channels, or the payload
+    /// of a Send, into the state of earlier calls. Other subgraphs have an empty input.
     fn input<S: Values>(&self, task: &Task<S, C>, runner: &GraphRunner<T, D>) -> Result<Writes<T>, NodeError> {
         if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
         }
-        let shared = self.shared(&task.graph.channels).iter().enumerate().filter(|(_, outer)| outer.is_some());
-        let writes = shared.filter_map(|(channel, _)| write_of(&*runner.task.state, channel).transpose());
+        let channels = self.shared(&task.graph.channels).iter().enumerate();
+        let passed = channels.filter(|(_, outer)| outer.is_some() || task.arg.is_some());
+        let writes = passed.filter_map(|(channel, _)| write_of(&*runner.task.state, channel).transpose());
         writes.collect()
     }
 
