@@ -281,3 +281,48 @@ async fn handler_does_not_receive_answers_of_its_node() {
         assert_eq!(bench.tally.of("node"), runs, "only the handler ran again");
     }
 }
+
+/// If an old superstep runs again, its tasks store another result.
+#[tokio::test]
+async fn last_result_of_a_task_replaces_its_earlier_result() {
+    let mut graph = strict().node("mark", mark()).node("one", asks(&["1"])).node("two", asks(&["2"]));
+    for node in ["mark", "one", "two"] {
+        graph = graph.edge(START, node).edge(node, END);
+    }
+    let bench = Bench::new(graph);
+    let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
+    let old = bench.state().await.config;
+    let _ = bench.start(json!({ "x": 2 })).await.unwrap();
+    let one = open.iter().find(|question| question.value == "1").unwrap().id.clone();
+    let answers = Command::<DynState>::answers([(one, "yes")]);
+    let _ = bench.graph.invoke(answers).config(old.clone()).context(bench.tally.clone()).await.unwrap();
+    assert_eq!(bench.tally.of("mark"), 3);
+    let tasks = bench.graph.state(old).await.unwrap().tasks;
+    let result = tasks.into_iter().find(|task| task.node == "mark").unwrap().result.expect("it has finished");
+    let mut state = bench.state().await.values;
+    result.into_writes().into_iter().for_each(|write| state.reduce(write).unwrap());
+    assert_eq!(state.get("log"), Some(&json!(["mark"])));
+}
+
+#[tokio::test]
+async fn replayed_step_is_not_a_question() {
+    let work = NodeDef::task(|task: NodeTask| async move {
+        let run = task.run().context().hit("work");
+        if run == 3 {
+            return Err(NodeError::permanent("boom"));
+        }
+        task.run().step("pay", async || Ok(run)).await?;
+        if run < 3 {
+            return Err(NodeError::permanent("boom"));
+        }
+        let answer: Value = task.run().interrupt(&"q").await?;
+        task.state().update(json!({ "log": [answer] }))
+    });
+    let bench = Bench::new(strict().node("work", work).edge(START, "work").edge("work", END));
+    bench.start(json!({ "x": 1 })).await.unwrap_err();
+    // The first run without an input copies the checkpoint, and the second one replays the copy.
+    for _ in 0..2 {
+        bench.continue_from(bench.state().await.config).await.unwrap_err();
+    }
+    assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["yes"]));
+}

@@ -8,7 +8,7 @@ use crate::checkpoint::{CodecError, PendingWrite, Saved, TaskWrites, codec, slot
 use crate::engine::attempt::stored::{RESUME, ROUTING, RoutingRecord};
 use crate::engine::durable::pending::{Pending, questions_of};
 use crate::engine::durable::thread_reader::ThreadReader;
-use crate::engine::program::{Destinations, STEP};
+use crate::engine::program::Destinations;
 use crate::state::{Values, Writes};
 
 pub(crate) type OpenQuestionIds = HashSet<String>;
@@ -104,7 +104,7 @@ impl Pending {
         for record in self.records() {
             // A subgraph that stopped at a breakpoint has stored an empty list of questions, so the list must have an
             // entry.
-            if record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel != STEP)
+            if record.writes.iter().any(|write| slot::answered(write.slot).is_some())
                 || !questions_of(record)?.is_empty()
             {
                 return Ok(true);

@@ -97,11 +97,13 @@ impl Pending {
     fn result(&self, place: &str) -> Result<Option<(RoutingRecord, Vec<&PendingWrite>)>, CodecError> {
         let Some(record) = self.tasks.get(place) else { return Ok(None) };
         let void = record.failed()?.and_then(|failed| failed.void).unwrap_or(0);
-        let valid = || record.writes.iter().filter(|write| write.slot >= void);
-        let Some(routing) = valid().find(|write| &*write.channel == ROUTING) else { return Ok(None) };
-        let mut stored: Vec<&PendingWrite> = valid().filter(|write| &*write.channel != ROUTING).collect();
+        let mut stored: Vec<&PendingWrite> = record.writes.iter().filter(|write| write.slot >= void).collect();
         stored.sort_by_key(|write| write.slot);
-        Ok(Some((codec::decode(&routing.value)?, stored)))
+        let is_routing = |write: &&PendingWrite| &*write.channel == ROUTING;
+        // The routing follows its writes. If the task ran again, an earlier result comes first.
+        let Some(routing) = stored.iter().rposition(is_routing) else { return Ok(None) };
+        let writes = stored[..routing].rsplit(is_routing).next().unwrap_or_default().to_vec();
+        Ok(Some((codec::decode(&stored[routing].value)?, writes)))
     }
 
     pub(in crate::engine) fn check<S: Values, C>(
@@ -166,18 +168,12 @@ impl Pending {
     }
 
     pub(in crate::engine) fn undone(&self) -> Result<Vec<(&str, &TaskWrites)>, CodecError> {
-        let mut undone = Vec::new();
-        for (place, record) in &self.tasks {
-            if !record.is_done()? {
-                undone.push((&**place, record));
-            }
-        }
-        Ok(undone)
+        let tasks = self.tasks.iter().map(|(place, record)| Ok((!record.is_done()?).then_some((&**place, record))));
+        tasks.filter_map(Result::transpose).collect()
     }
 
     pub(in crate::engine) fn is_done(&self, task: Uuid) -> Result<bool, CodecError> {
-        let record = self.tasks.values().find(|record| record.task == task);
-        record.map_or(Ok(false), TaskWrites::is_done)
+        self.tasks.values().find(|record| record.task == task).map_or(Ok(false), TaskWrites::is_done)
     }
 
     /// The questions of all unfinished tasks that have an open question, with the records of these tasks.
