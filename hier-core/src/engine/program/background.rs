@@ -169,14 +169,11 @@ impl BackgroundRuns {
     pub(crate) fn stop_within(&self, namespace: &[String], is_given_up: bool) {
         let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
         let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
-        for run in stopped {
-            if is_given_up {
-                run.stop();
-            } else {
-                run.pause();
-            }
-            lock(&self.stopping).push(run);
-        }
+        stopped.iter().for_each(if is_given_up { BackgroundRun::stop } else { BackgroundRun::pause });
+        let mut stopping = lock(&self.stopping);
+        // The task of a run drops its sender when it ends.
+        stopping.retain(|run| run.end.has_changed().is_ok());
+        stopping.extend(stopped);
     }
 }
 
@@ -193,3 +190,7 @@ impl BackgroundRun {
         self.stop();
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/unit/background.rs"]
+mod tests;
