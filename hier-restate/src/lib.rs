@@ -45,6 +45,7 @@ mod endpoint;
 mod error;
 mod event_sender;
 mod host;
+mod incoming;
 mod log;
 mod message;
 mod runner;

@@ -12,17 +12,18 @@ use hier_core::{Config, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::client::{RemoteGraph, settings_of};
 use crate::error::Error;
 use crate::event_sender::ListenerLine;
+use crate::incoming::{IncomingPart, IncomingRun};
 use crate::wire::StreamListener;
 
+/// The maximum size of a line, in bytes.
 const LINE: u64 = 64 << 20;
-
 /// An item of a [`RemoteStream`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -30,15 +31,16 @@ pub enum StreamItem {
     /// An event of the run.
     Event(NewEvent),
     /// Some events are missing, or a worker repeated work and its new events differ from the earlier ones. This happens
-    /// if a worker dies, if a worker cannot reach the client, or if a worker is faster than the network. The state of
-    /// the graph is not affected: see [`RemoteGraph::state`].
+    /// if a worker dies, if a worker cannot reach the client, if a worker is faster than the network, or if more than
+    /// 64 MiB of events wait for the client. The state of the graph is not affected: see [`RemoteGraph::state`].
     Lost,
 }
 
 /// A stream of the events of a run on the cluster.
 #[must_use = "a stream yields events only when it is polled"]
 pub struct RemoteStream {
-    items: mpsc::UnboundedReceiver<StreamItem>,
+    incoming: Arc<Mutex<IncomingRun>>,
+    arrived: Arc<Notify>,
     run: JoinHandle<Result<Outcome<Value>, Error>>,
     hub: Hub,
     token: Uuid,
@@ -59,19 +61,32 @@ impl Drop for RemoteStream {
 }
 
 impl RemoteStream {
+    fn new(
+        incoming: Arc<Mutex<IncomingRun>>,
+        run: JoinHandle<Result<Outcome<Value>, Error>>,
+        hub: Hub,
+        token: Uuid,
+    ) -> Self {
+        let arrived = lock(&incoming).arrived.clone();
+        Self { incoming, arrived, run, hub, token, ended: None }
+    }
+
     /// Returns the next item, or `None` after the last event of the run. Cancel safe.
     pub async fn next(&mut self) -> Option<StreamItem> {
         loop {
-            if self.ended.is_some() {
-                // All events of a run arrive before it ends.
-                return self.items.try_recv().ok();
+            let item = lock(&self.incoming).pop();
+            // All events of a run arrive before it ends.
+            if item.is_some() || self.ended.is_some() {
+                return item;
             }
             tokio::select! {
                 biased;
-                Some(item) = self.items.recv() => return Some(item),
+                () = self.arrived.notified() => {}
                 ended = &mut self.run => {
                     let gone = |error| Error::Input(format!("the task that waits for the run has ended: {error}"));
-                    self.ended = Some(ended.unwrap_or_else(|error| Err(gone(error))));
+                    let ended = ended.unwrap_or_else(|error| Err(gone(error)));
+                    lock(&self.incoming).end(ended.is_ok());
+                    self.ended = Some(ended);
                 }
             }
         }
@@ -99,14 +114,6 @@ impl Drop for HubInner {
     fn drop(&mut self) {
         self.accepting.abort();
     }
-}
-
-#[derive(Debug)]
-struct IncomingRun {
-    items: mpsc::UnboundedSender<StreamItem>,
-    slice: u64,
-    /// The events of each part of the current slice, by the name of the part.
-    pieces: HashMap<String, Vec<NewEvent>>,
 }
 
 impl Hub {
@@ -165,7 +172,7 @@ async fn receive_events(stream: TcpStream, hub: std::sync::Weak<HubInner>) -> st
         let line = serde_json::from_str(&text).inspect_err(|error| {
             if let Some((heard, _)) = &piece {
                 tracing::warn!(%error, "dropped the events of a worker: cannot read a line, which another version of hier may have sent");
-                lock(heard).send_item(StreamItem::Lost);
+                lock(heard).push(StreamItem::Lost, 0);
             }
         });
         match (line?, &mut piece) {
@@ -177,61 +184,14 @@ async fn receive_events(stream: TcpStream, hub: std::sync::Weak<HubInner>) -> st
                 let Some(begun) = begun else { return Ok(()) };
                 piece = Some((heard, begun));
             }
-            (ListenerLine::Event(event), Some((heard, piece))) => lock(heard).event(piece, event),
-            (ListenerLine::Lost(_), Some((heard, _))) => lock(heard).send_item(StreamItem::Lost),
-            (ListenerLine::End, Some(_)) => return lines.get_mut().get_mut().write_all(b".").await,
+            (ListenerLine::Event(event), Some((heard, piece))) => lock(heard).event(piece, event, read),
+            (ListenerLine::Lost(_), Some((heard, _))) => lock(heard).push(StreamItem::Lost, 0),
+            (ListenerLine::End, Some((heard, piece))) => {
+                lock(heard).complete(piece);
+                return lines.get_mut().get_mut().write_all(b".").await;
+            }
             _ => return Ok(()),
         }
-    }
-}
-
-/// A part of a run, such as a task, whose events arrive on one connection.
-struct IncomingPart {
-    slice: u64,
-    part: String,
-    /// The number of events that this attempt has repeated without a difference from the previous attempt. `None` in
-    /// the first attempt, and after the first difference.
-    again: Option<usize>,
-}
-
-impl IncomingRun {
-    /// Begins a part, or another attempt of a part. Returns `None` for a part of an earlier slice.
-    fn begin(&mut self, slice: u64, part: String) -> Option<IncomingPart> {
-        if slice < self.slice {
-            return None;
-        }
-        if slice > self.slice {
-            self.slice = slice;
-            self.pieces.clear();
-        }
-        let received = self.pieces.entry(part.clone()).or_default();
-        Some(IncomingPart { slice, part, again: (!received.is_empty()).then_some(0) })
-    }
-
-    fn event(&mut self, piece: &mut IncomingPart, event: NewEvent) {
-        if piece.slice != self.slice {
-            return;
-        }
-        let received = self.pieces.entry(piece.part.clone()).or_default();
-        if let Some(again) = &mut piece.again {
-            if received.get(*again) == Some(&event) {
-                *again += 1;
-                return;
-            }
-            let differs = *again < received.len();
-            received.truncate(*again);
-            piece.again = None;
-            if differs {
-                self.send_item(StreamItem::Lost);
-            }
-        }
-        self.pieces.entry(piece.part.clone()).or_default().push(event.clone());
-        self.send_item(StreamItem::Event(event));
-    }
-
-    fn send_item(&self, item: StreamItem) {
-        // The stream may have been dropped.
-        let _ = self.items.send(item);
     }
 }
 
@@ -257,14 +217,12 @@ impl RemoteGraph {
         settings: Settings,
         modes: Vec<StreamMode>,
     ) -> RemoteStream {
-        let (sender, items) = mpsc::unbounded_channel();
-        let token = Uuid::new_v4();
-        let heard = IncomingRun { items: sender, slice: 0, pieces: HashMap::new() };
-        lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
+        let (incoming, token) = (Arc::<Mutex<IncomingRun>>::default(), Uuid::new_v4());
+        lock(&hub.0.runs).insert(token, incoming.clone());
         let listener = StreamListener { address: hub.0.address.clone(), token, modes };
         let graph = self.clone();
         let run = tokio::spawn(async move { graph.begin(run, input, settings, Some(listener)).await });
-        RemoteStream { items, run, hub: hub.clone(), token, ended: None }
+        RemoteStream::new(incoming, run, hub.clone(), token)
     }
 }
 
@@ -288,10 +246,7 @@ impl StreamKind<()> for RemoteStreaming {
         let Self { graph, hub, input, modes } = self;
         match settings_of(&config) {
             Ok(settings) => graph.stream_as(Uuid::new_v4(), &hub, input, settings, modes),
-            Err(error) => {
-                let (items, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
-                RemoteStream { items, run, hub, token: Uuid::nil(), ended: None }
-            }
+            Err(error) => RemoteStream::new(Arc::default(), tokio::spawn(async { Err(error) }), hub, Uuid::nil()),
         }
     }
 }
@@ -302,19 +257,104 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use hier_core::runs::LogEvent;
+
     use super::*;
+    use crate::incoming::WAITING;
+
+    fn stream(hub: &Hub, end: impl Future<Output = Result<Outcome<Value>, Error>> + Send + 'static) -> RemoteStream {
+        let (incoming, token) = (Arc::<Mutex<IncomingRun>>::default(), Uuid::new_v4());
+        lock(&hub.0.runs).insert(token, incoming.clone());
+        RemoteStream::new(incoming, tokio::spawn(end), hub.clone(), token)
+    }
+
+    async fn finished() -> Result<Outcome<Value>, Error> {
+        Ok(Outcome::Finished(json!({})))
+    }
+
+    fn event(text: &str) -> NewEvent {
+        NewEvent::new(None, LogEvent::Custom { node: text.to_owned(), value: json!(text) })
+    }
+
+    /// Sends lines to the hub as a worker does. Returns after the hub has read them.
+    async fn send(hub: &Hub, lines: &[ListenerLine]) {
+        let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
+        for line in lines {
+            worker.write_all(format!("{}\n", serde_json::to_string(line).unwrap()).as_bytes()).await.unwrap();
+        }
+        worker.shutdown().await.unwrap();
+        let _ = tokio::io::AsyncReadExt::read_to_end(&mut worker, &mut Vec::new()).await;
+    }
+
+    fn open(stream: &RemoteStream, slice: u64) -> ListenerLine {
+        ListenerLine::Open { token: stream.token, slice, part: None }
+    }
+
+    async fn all(stream: &mut RemoteStream) -> Vec<StreamItem> {
+        let mut items = Vec::new();
+        while let Some(item) = stream.next().await {
+            items.push(item);
+        }
+        items
+    }
 
     #[tokio::test]
     async fn unreadable_event_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
-        let (sender, mut items) = mpsc::unbounded_channel();
-        let (token, slice) = (Uuid::new_v4(), 1);
-        let heard = IncomingRun { items: sender, slice, pieces: HashMap::new() };
-        lock(&hub.0.runs).insert(token, Arc::new(Mutex::new(heard)));
+        let mut stream = stream(&hub, std::future::pending());
         let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
-        let open = serde_json::to_string(&ListenerLine::Open { token, slice, part: None }).unwrap();
+        let open = serde_json::to_string(&open(&stream, 1)).unwrap();
         let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
         worker.write_all(format!("{open}\n{unknown}\n").as_bytes()).await.unwrap();
-        assert_eq!(items.recv().await, Some(StreamItem::Lost));
+        assert_eq!(stream.next().await, Some(StreamItem::Lost));
+    }
+
+    #[tokio::test]
+    async fn missing_end_of_a_part_is_reported_as_lost() {
+        let hub = Hub::listen("127.0.0.1:0").await.unwrap();
+        let (a, b) = (event("a"), event("b"));
+        let mut stream = stream(&hub, finished());
+        send(&hub, &[open(&stream, 0), ListenerLine::Event(a.clone())]).await;
+        send(&hub, &[open(&stream, 1), ListenerLine::Event(b.clone()), ListenerLine::End]).await;
+        let (a, b) = (StreamItem::Event(a), StreamItem::Event(b));
+        assert_eq!(all(&mut stream).await, [a.clone(), StreamItem::Lost, b]);
+        let mut last = stream(&hub, finished());
+        send(&hub, &[open(&last, 0), ListenerLine::Event(event("a"))]).await;
+        assert_eq!(all(&mut last).await, [a, StreamItem::Lost]);
+    }
+
+    #[tokio::test]
+    async fn slice_that_does_not_reach_the_client_is_reported_as_lost() {
+        let hub = Hub::listen("127.0.0.1:0").await.unwrap();
+        let mut stream = stream(&hub, finished());
+        send(&hub, &[open(&stream, 0), ListenerLine::End]).await;
+        send(&hub, &[open(&stream, 2), ListenerLine::End]).await;
+        assert_eq!(all(&mut stream).await, [StreamItem::Lost]);
+        let mut unheard = stream(&hub, finished());
+        assert_eq!(all(&mut unheard).await, [StreamItem::Lost]);
+        let mut heard = stream(&hub, finished());
+        send(&hub, &[open(&heard, 0), ListenerLine::End]).await;
+        send(&hub, &[open(&heard, 1), ListenerLine::End]).await;
+        assert_eq!(all(&mut heard).await, []);
+    }
+
+    #[tokio::test]
+    async fn full_queue_drops_the_oldest_events() {
+        let hub = Hub::listen("127.0.0.1:0").await.unwrap();
+        let mut stream = stream(&hub, finished());
+        {
+            let mut incoming = lock(&stream.incoming);
+            let mut part = incoming.begin(0, String::new()).unwrap();
+            for (text, bytes) in [("a", WAITING / 2), ("b", WAITING / 2), ("c", WAITING / 2), ("d", 1)] {
+                incoming.event(&mut part, event(text), bytes);
+            }
+            incoming.complete(&part);
+            // The stream does not remember `c` and `d`.
+            assert_eq!(incoming.pieces[""].events.len(), 2);
+        }
+        let expected = [StreamItem::Lost, StreamItem::Event(event("c")), StreamItem::Event(event("d"))];
+        assert_eq!(all(&mut stream).await, expected);
     }
 }
