@@ -101,10 +101,8 @@ async fn load_concurrently(state: &ContextInternal, whole: bool) -> Result<Optio
     loop {
         let Some(Packed(meta)) = state.get::<Packed<ThreadMeta>>(META).await? else { return Ok(None) };
         let source = load(state, &meta, whole).await?;
-        if meta.head.0 == 0 {
-            return Ok(Some(source));
-        }
-        // The entries that were read are overwritten only if two heads were written meanwhile.
+        // The entries that were read are overwritten only if two heads were written, or the thread was deleted,
+        // meanwhile.
         match state.get::<Packed<ThreadMeta>>(META).await? {
             Some(Packed(now)) if now.epoch == meta.epoch && now.heads < meta.heads + 2 => return Ok(Some(source)),
             _ => {}
