@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hier_core::checkpoint::{Checkpointer, DueQuery, ListQuery, MemorySaver, SaverError};
 use hier_core::drive::{self, PartialStep};
-use hier_core::graph::{DynGraph, DynRun, DynSnapshot, RunContext};
+use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, RunContext};
 use hier_core::store::Store;
 use hier_core::{Outcome, RunError};
 use serde_json::Value;
@@ -16,10 +16,12 @@ use uuid::Uuid;
 use crate::cache::ThreadCache;
 use crate::error::RunFailure;
 use crate::event_sender::EventSender;
-use crate::log::{ThreadLog, rebuilt, replay};
+use crate::log::{ThreadLog, UnclaimedThread, rebuilt, replay};
 use crate::message::{self, Message};
 use crate::slice::{RemoteRule, Slice, SliceEnd, SliceProgress};
-use crate::wire::{EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion};
+use crate::wire::{
+    EncodedEntries, HistoryRange, LogEntry, LogSource, SliceContext, TaskCall, TaskEnd, ThreadVersion, UpdateState,
+};
 use crate::work::{DueTime, SliceWork, ThreadWork, WorkEnd, WorkResult, WorkerAnswer, holder_of, millis, with_claim};
 
 pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send + Sync;
@@ -173,6 +175,7 @@ impl Host {
                 }
             }
             ThreadWork::Update(update, id) => done.end = self.update(graph, saver, update, id).await?,
+            ThreadWork::Check(work) => done.end = self.check(graph, at, saver, *work).await?,
             ThreadWork::Look => {}
             ThreadWork::Post(letter) => {
                 let posted = saver.inbox()?.post(&at.thread, &graph.spec().name, letter).await;
@@ -241,13 +244,7 @@ impl Host {
             slice = slice.outside_only();
         }
         let slice = Arc::new(slice);
-        let config = with_claim(drive::with_policy(settings.config(), slice.clone()), settings.when_running, piece.run);
-        let mut run = DynRun::new(input, config);
-        run.saver = Some(saver);
-        run.store.clone_from(&self.store);
-        run.context = RunContext::new(settings.context.clone());
-        run.context.configurable.clone_from(&settings.configurable);
-        run.context.thread = Some(at.thread.clone());
+        let mut run = self.run_of(at, input, &piece, slice.clone(), saver);
         let sender = match &piece.listener {
             Some(listener) => Some(EventSender::connect(listener, piece.slice, part.as_ref()).await),
             None => None,
@@ -275,6 +272,53 @@ impl Host {
             (_, Err(error)) => WorkEnd::Run(Err(self.refused(&error, Some(piece.run))?)),
         };
         Ok(done)
+    }
+
+    fn run_of(
+        &self,
+        at: &ThreadVersion,
+        input: DynInput,
+        SliceContext { run: id, settings, .. }: &SliceContext,
+        slice: Arc<Slice>,
+        saver: Arc<dyn Checkpointer>,
+    ) -> DynRun {
+        let config = with_claim(drive::with_policy(settings.config(), slice), settings.when_running, *id);
+        let mut run = DynRun::new(input, config);
+        run.saver = Some(saver);
+        run.store.clone_from(&self.store);
+        run.context = RunContext::new(settings.context.clone());
+        run.context.configurable.clone_from(&settings.configurable);
+        run.context.thread = Some(at.thread.clone());
+        run
+    }
+
+    /// Lets the engine check the input of a run or an update. The engine checks an input before it claims the thread.
+    async fn check(
+        &self,
+        graph: &dyn DynGraph,
+        at: &ThreadVersion,
+        saver: Arc<dyn Checkpointer>,
+        work: ThreadWork,
+    ) -> Result<WorkEnd, SaverError> {
+        let saver = Arc::new(UnclaimedThread::new(saver));
+        let stopped = |clock, work| Arc::new(Slice::first().stopped_clock(Duration::from_millis(clock), work));
+        let ended = match work {
+            ThreadWork::Slice(slice) => {
+                let SliceWork { input, piece, .. } = *slice;
+                let slice = stopped(piece.clock, piece.run);
+                graph.run(self.run_of(at, input, &piece, slice, saver.clone())).await.map(|_| ())
+            }
+            ThreadWork::Update(UpdateState { asked, settings, supersteps }, id) => {
+                let config = drive::with_policy(settings.config(), stopped(asked, id));
+                let config = with_claim(config, settings.when_running, id);
+                graph.update_state(saver.clone(), config, supersteps).await.map(|_| ())
+            }
+            _ => Ok(()),
+        };
+        match ended {
+            Err(error) if !saver.was_requested() => Ok(WorkEnd::Run(Err(self.refused(&error, None)?))),
+            _ => Ok(WorkEnd::Nothing),
+        }
     }
 
     /// Returns the time at which the thread is due, in milliseconds since 1970. Returns `None` with a saver.

@@ -1,6 +1,7 @@
 //! The log of a thread, which contains its commits in order. A saver in memory records the commits of a slice. A *head*
 //! is a stored copy of the thread that replaces all earlier entries of the log.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -111,5 +112,36 @@ impl Inbox for ThreadLog {
 
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError> {
         self.saver.due(query).await
+    }
+}
+
+/// A saver whose threads cannot be claimed. With this saver, the engine only checks an input.
+pub(crate) struct UnclaimedThread {
+    saver: Arc<dyn Checkpointer>,
+    requested: AtomicBool,
+}
+
+impl UnclaimedThread {
+    pub(crate) fn new(saver: Arc<dyn Checkpointer>) -> Self {
+        Self { saver, requested: AtomicBool::new(false) }
+    }
+
+    /// Returns true if the engine has accepted the input and requested the thread.
+    pub(crate) fn was_requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl SaverLayer for UnclaimedThread {
+    type Inner = dyn Checkpointer;
+
+    fn inner(&self) -> &dyn Checkpointer {
+        &*self.saver
+    }
+
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        self.requested.store(true, Ordering::Relaxed);
+        Err(SaverError::Busy { thread: thread.to_owned(), holder: claim.holder })
     }
 }

@@ -1,7 +1,7 @@
 //! The messages between clients, Restate and workers. They have the encoding of checkpoints.
 
 use hier_core::Outcome;
-use hier_core::checkpoint::{CodecError, InboxMessage, SideEffects, WriteRecord, codec};
+use hier_core::checkpoint::{CodecError, DueChange, InboxMessage, SideEffects, WriteRecord, codec};
 use hier_core::drive::{PartialStep, Settings};
 use hier_core::graph::{DynInput, DynUpdates};
 use hier_core::runs::StreamMode;
@@ -27,6 +27,25 @@ pub(crate) fn run_service(graph: &str) -> String {
 pub(crate) enum LogEntry {
     Commit(Vec<WriteRecord>, SideEffects),
     Post(String, InboxMessage),
+}
+
+impl LogEntry {
+    /// Returns the ids of the messages that the entry takes from the inbox.
+    pub(crate) fn taken(&self) -> &[Uuid] {
+        match self {
+            Self::Commit(_, also) => &also.taken,
+            Self::Post(..) => &[],
+        }
+    }
+
+    /// Makes an entry of a task keep an earlier due time of the thread, because the task knows no other tasks.
+    pub(crate) fn keep_earlier_due(&mut self) {
+        if let Self::Commit(_, also) = self
+            && let Some(DueChange::Exactly { at, graph, .. }) = &also.due
+        {
+            also.due = at.map(|at| DueChange::NoLaterThan { at, graph: graph.clone() });
+        }
+    }
 }
 
 /// Encoded entries of a log. Only a worker that loads the thread decodes the entries.

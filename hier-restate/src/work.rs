@@ -22,6 +22,8 @@ pub(crate) enum ThreadWork {
     /// The id identifies the update.
     Update(UpdateState, Uuid),
     Post(hier_core::checkpoint::InboxMessage),
+    /// A check of the input of this work. The work itself is not done.
+    Check(Box<ThreadWork>),
     /// A check of the time at which the thread is due.
     Look,
 }
@@ -148,6 +150,7 @@ impl ThreadWork {
     pub(crate) fn needs_history(&self) -> bool {
         match self {
             Self::Slice(slice) => slice.piece.settings.checkpoint.is_some(),
+            Self::Check(work) => work.needs_history(),
             Self::Update(update, _) => update.settings.checkpoint.is_some() || !update.settings.namespace.is_empty(),
             _ => false,
         }

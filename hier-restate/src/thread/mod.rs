@@ -4,6 +4,7 @@
 mod requests;
 mod schedule;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::checkpoint::WhenRunning;
@@ -150,26 +151,43 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
             self.resolve(&started, &Err(failure));
             return Ok(());
         }
-        if let Some(going) = self.meta.run.take() {
-            if takes_over {
-                let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
-                self.resolve(&going, &Err(RunFailure::new("Superseded", reason)));
+        let piece = started.piece();
+        if self.meta.run.is_some() {
+            let refused = if takes_over {
+                let work = SliceWork::first(input.clone(), piece.clone());
+                let checked = self.check(ThreadWork::Slice(Box::new(work))).await;
+                checked.unwrap_or_else(|error| Some(stopped(self.ctx.key(), &error)))
             } else {
-                self.meta.run = Some(going);
-                self.store();
-                let reason = format!(
-                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
-                    self.ctx.key()
-                );
-                self.resolve(&started, &Err(RunFailure::new("Busy", reason)));
+                Some(self.busy())
+            };
+            if let Some(refused) = refused {
+                self.resolve(&started, &Err(refused));
                 return Ok(());
             }
         }
-        let piece = started.piece();
+        if let Some(going) = self.meta.run.take() {
+            let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
+            self.resolve(&going, &Err(RunFailure::new("Superseded", reason)));
+        }
         self.meta.last = Some(started.settings.clone());
         self.meta.run = Some(started);
         let ran = self.slice(SliceWork::first(input, piece)).await;
         self.settle(ran)
+    }
+
+    fn busy(&self) -> RunFailure {
+        let reason =
+            format!("thread `{}` has an active run: wait for the end of the run, or cancel the run", self.ctx.key());
+        RunFailure::new("Busy", reason)
+    }
+
+    /// Checks the input of a run or an update before it ends the active run. Returns the failure if the input is
+    /// refused. Then nothing has changed.
+    async fn check(&mut self, work: ThreadWork) -> Result<Option<RunFailure>, TerminalError> {
+        match self.work(ThreadWork::Check(Box::new(work))).await?.end {
+            WorkEnd::Run(Err(refused)) => Ok(Some(refused)),
+            _ => Ok(None),
+        }
     }
 
     /// Executes the next slice of a run, if the run is active.
@@ -213,6 +231,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                             work = SliceWork::later(piece, Some(PartialStep::Rest { namespace, stopped }));
                         }
                         Err(failure) => {
+                            // The other tasks may have set timers.
+                            let done = self.work(ThreadWork::Look).await?;
                             self.end(&Err(failure), done.due, done.now);
                             return Ok(());
                         }
@@ -231,8 +251,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }
     }
 
-    /// Executes tasks on other workers and stores their entries. Returns the tasks that stopped at a breakpoint. If
-    /// tasks failed, returns the failure of the first of them.
+    /// Executes tasks on other workers and stores their entries, except those of tasks that took a message of another
+    /// task. Returns the tasks that stopped at a breakpoint. If tasks failed, returns the failure of the first of them.
     async fn run_remote(
         &mut self,
         remote: &RemoteTasks,
@@ -275,13 +295,21 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let mut stopped = Vec::new();
         let mut failed = None;
         let mut entries = Vec::new();
+        let mut taken = HashSet::new();
         for (place, done) in ended {
-            for piece in &done.entries {
-                let read = piece
-                    .read()
-                    .map_err(|error| TerminalError::new(format!("cannot read the entries of a task: {error}")))?;
-                entries.extend(read);
+            let read = done.entries.iter().map(EncodedEntries::read).collect::<Result<Vec<_>, _>>();
+            let mut read = read
+                .map_err(|error| TerminalError::new(format!("cannot read the entries of a task: {error}")))?
+                .concat();
+            // Each task has its own copy of the inbox. A message belongs to the first task that takes it. The slice
+            // with the rest of the superstep repeats the other tasks without this message.
+            let takes: HashSet<Uuid> = read.iter().flat_map(LogEntry::taken).copied().collect();
+            if !taken.is_disjoint(&takes) {
+                continue;
             }
+            taken.extend(takes);
+            read.iter_mut().for_each(LogEntry::keep_earlier_due);
+            entries.extend(read);
             match done.end {
                 Ok(TaskEnd::Stopped) => stopped.push(remote.tasks[place].clone()),
                 Ok(TaskEnd::Done | TaskEnd::Asked) => {}

@@ -13,30 +13,32 @@ use crate::work::{DueTime, ThreadWork, WorkEnd};
 
 impl ThreadObject<'_, '_> {
     pub(crate) async fn update(mut self, update: UpdateState) -> Result<Message<Updated>, TerminalError> {
+        let id = Uuid::from_u64_pair(self.ctx.random_seed(), 2);
+        if self.meta.run.is_some() {
+            if update.settings.when_running != Some(WhenRunning::TakeOver) {
+                return Ok(Message::unchecked(&Err(self.busy())));
+            }
+            if let Some(refused) = self.check(ThreadWork::Update(update.clone(), id)).await? {
+                return Ok(self.answer("the answer to the update", &Err(refused)));
+            }
+        }
         let ended = self.meta.run.take();
         if let Some(going) = &ended {
-            if update.settings.when_running != Some(WhenRunning::TakeOver) {
-                let reason = format!(
-                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
-                    self.ctx.key()
-                );
-                return Ok(Message::unchecked(&Err(RunFailure::new("Busy", reason))));
-            }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
             self.resolve(going, &Err(RunFailure::new("Superseded", reason)));
         }
-        let updated = self.apply(update).await;
+        let updated = self.apply(update, id).await;
         if let (Err(_), Some(ended)) = (&updated, &ended) {
             // Wake-ups during the run were deferred to its end.
             self.schedule_wake(DueTime::Unknown, ended.clock);
         }
+        self.schedule_expiry();
         // A run that was taken over is no longer active, even if the update fails.
         self.store();
         updated.map(|updated| self.answer("the answer to the update", &updated))
     }
 
-    async fn apply(&mut self, update: UpdateState) -> Result<Updated, TerminalError> {
-        let id = Uuid::from_u64_pair(self.ctx.random_seed(), 2);
+    async fn apply(&mut self, update: UpdateState, id: Uuid) -> Result<Updated, TerminalError> {
         let done = self.work(ThreadWork::Update(update, id)).await?;
         self.schedule_wake(done.due, done.now);
         Ok(match done.end {

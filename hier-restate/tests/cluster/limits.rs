@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hier_core::Result;
-use hier_core::checkpoint::ListQuery;
-use hier_core::graph::{DynInput, DynSnapshot};
+use hier_core::checkpoint::{ListQuery, WhenRunning};
+use hier_core::graph::{DynInput, DynSnapshot, DynUpdates};
 use hier_core::prelude::*;
 use hier_restate::{Error, RemoteGraph, RunFailure};
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ async fn each_payload_is_checked() {
     assert_eq!(end["steps"], json!(before + 1));
 }
 
-async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&DynSnapshot) -> bool) {
+pub(crate) async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&DynSnapshot) -> bool) {
     for _ in 0..600 {
         if what(&graph.state(thread).await.unwrap()) {
             return;
@@ -258,7 +258,7 @@ async fn run_can_be_cancelled_and_taken_over_but_not_by_an_answer() {
     };
     let first = begin();
     until(&graph, "s", |state| state.step > 1).await;
-    let update = hier_core::graph::DynUpdates::values(json!({ "text": "no" })).as_node("work");
+    let update = DynUpdates::values(json!({ "text": "no" })).as_node("work");
     let refused = failure(graph.update_state("s", update).await.unwrap_err());
     assert_eq!(refused.kind, "Busy");
     let second = begin();
@@ -271,4 +271,41 @@ async fn run_can_be_cancelled_and_taken_over_but_not_by_an_answer() {
     assert_eq!(before.next, ["work"]);
     graph.delete("s").await.unwrap();
     assert_eq!(graph.state("s").await.unwrap().checkpoint, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn refused_request_does_not_end_the_active_run() {
+    let graph = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await;
+    let active = graph.clone();
+    let active = tokio::spawn(async move { active.invoke(DynInput::New(json!({}))).thread("r").await });
+    until(&graph, "r", |state| state.step > 1).await;
+    let config = || Config::new().thread("r").when_running(WhenRunning::TakeOver);
+    let input = |values| graph.invoke(DynInput::New(values));
+    let refused = [
+        input(json!({ "steps": "many" })).config(config()).await.unwrap_err(),
+        input(json!({})).config(config().interrupt_before(["nowhere"])).await.unwrap_err(),
+        input(json!({})).config(config().checkpoint(uuid::Uuid::new_v4())).await.unwrap_err(),
+        graph.update_state(config(), DynUpdates::values(json!({})).as_node("nowhere")).await.unwrap_err(),
+    ];
+    let kinds = refused.map(|error| failure(error).kind);
+    assert!(!kinds.iter().any(|kind| kind == "Busy"), "{kinds:?}");
+    assert!(graph.cancel("r").await.unwrap(), "{kinds:?}");
+    assert_eq!(failure(active.await.unwrap().unwrap_err()).kind, "Cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
+async fn thread_expires_after_an_update_has_ended_its_run() {
+    let graph = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await;
+    let active = graph.clone();
+    let active = tokio::spawn(async move {
+        let config = Config::new().thread("e").time_to_live(Duration::from_secs(1));
+        active.invoke(DynInput::New(json!({}))).config(config).await
+    });
+    until(&graph, "e", |state| state.step > 1).await;
+    let config = Config::new().thread("e").when_running(WhenRunning::TakeOver);
+    graph.update_state(config, DynUpdates::values(json!({ "text": "no" })).as_node("work")).await.unwrap();
+    assert_eq!(failure(active.await.unwrap().unwrap_err()).kind, "Superseded");
+    until(&graph, "e", |state| state.checkpoint.is_none()).await;
 }

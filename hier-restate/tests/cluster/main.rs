@@ -10,6 +10,7 @@ mod operators;
 mod places;
 mod races;
 mod refused;
+mod remote;
 mod repeats;
 mod runs;
 mod served;
