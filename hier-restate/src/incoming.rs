@@ -6,7 +6,18 @@ use std::sync::Arc;
 use hier_core::runs::NewEvent;
 use tokio::sync::Notify;
 
-use crate::stream::StreamItem;
+/// An item of a [`RemoteStream`](crate::RemoteStream).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StreamItem {
+    /// An event of the run.
+    Event(NewEvent),
+    /// Some events are missing, or a worker repeated work and its new events differ from the earlier ones. This happens
+    /// if a worker dies, if a worker cannot reach the client, if a worker is faster than the network, or if more than
+    /// 64 MiB of events wait for the client. The state of the graph is not affected: see
+    /// [`RemoteGraph::state`](crate::RemoteGraph::state).
+    Lost,
+}
 
 /// The maximum size of the waiting events of a stream, in bytes. A single larger event is accepted if no other event
 /// waits. It is also the maximum size of the events that a stream remembers to detect repeated events.

@@ -62,5 +62,6 @@ pub use client::{Client, RemoteGraph, RemoteInvoke};
 pub use context::{ContextByThread, ContextByValue, IntoContext};
 pub use endpoint::{Endpoint, FanOut, loopback};
 pub use error::{Error, RunFailure};
+pub use incoming::StreamItem;
 pub use runner::ClusterRunner;
-pub use stream::{Hub, RemoteStream, RemoteStreaming, StreamItem};
+pub use stream::{Hub, RemoteStream, RemoteStreaming};

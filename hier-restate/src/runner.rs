@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use crate::client::{Client, RemoteGraph, settings_of};
 use crate::error::{Error, RunFailure};
-use crate::stream::{Hub, RemoteStream, StreamItem};
+use crate::incoming::StreamItem;
+use crate::stream::{Hub, RemoteStream};
 
 /// The interval between attempts to cancel a run that may not have begun yet.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -19,23 +19,11 @@ use uuid::Uuid;
 use crate::client::{RemoteGraph, settings_of};
 use crate::error::Error;
 use crate::event_sender::ListenerLine;
-use crate::incoming::{IncomingPart, IncomingRun};
+use crate::incoming::{IncomingPart, IncomingRun, StreamItem};
 use crate::wire::StreamListener;
 
 /// The maximum size of a line, in bytes.
 const LINE: u64 = 64 << 20;
-/// An item of a [`RemoteStream`].
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum StreamItem {
-    /// An event of the run.
-    Event(NewEvent),
-    /// Some events are missing, or a worker repeated work and its new events differ from the earlier ones. This happens
-    /// if a worker dies, if a worker cannot reach the client, if a worker is faster than the network, or if more than
-    /// 64 MiB of events wait for the client. The state of the graph is not affected: see [`RemoteGraph::state`].
-    Lost,
-}
-
 /// A stream of the events of a run on the cluster.
 #[must_use = "a stream yields events only when it is polled"]
 pub struct RemoteStream {
@@ -264,7 +252,7 @@ mod tests {
     use super::*;
     use crate::incoming::WAITING;
 
-    fn stream(hub: &Hub, end: impl Future<Output = Result<Outcome<Value>, Error>> + Send + 'static) -> RemoteStream {
+    fn listening(hub: &Hub, end: impl Future<Output = Result<Outcome<Value>, Error>> + Send + 'static) -> RemoteStream {
         let (incoming, token) = (Arc::<Mutex<IncomingRun>>::default(), Uuid::new_v4());
         lock(&hub.0.runs).insert(token, incoming.clone());
         RemoteStream::new(incoming, tokio::spawn(end), hub.clone(), token)
@@ -303,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn unreadable_event_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
-        let mut stream = stream(&hub, std::future::pending());
+        let mut stream = listening(&hub, std::future::pending());
         let mut worker = TcpStream::connect(&hub.0.address).await.unwrap();
         let open = serde_json::to_string(&open(&stream, 1)).unwrap();
         let unknown = r#"{"Event":{"run":null,"body":{"type":"usage","data":{}}}}"#;
@@ -315,12 +303,12 @@ mod tests {
     async fn missing_end_of_a_part_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
         let (a, b) = (event("a"), event("b"));
-        let mut stream = stream(&hub, finished());
+        let mut stream = listening(&hub, finished());
         send(&hub, &[open(&stream, 0), ListenerLine::Event(a.clone())]).await;
         send(&hub, &[open(&stream, 1), ListenerLine::Event(b.clone()), ListenerLine::End]).await;
         let (a, b) = (StreamItem::Event(a), StreamItem::Event(b));
         assert_eq!(all(&mut stream).await, [a.clone(), StreamItem::Lost, b]);
-        let mut last = stream(&hub, finished());
+        let mut last = listening(&hub, finished());
         send(&hub, &[open(&last, 0), ListenerLine::Event(event("a"))]).await;
         assert_eq!(all(&mut last).await, [a, StreamItem::Lost]);
     }
@@ -328,13 +316,13 @@ mod tests {
     #[tokio::test]
     async fn slice_that_does_not_reach_the_client_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
-        let mut stream = stream(&hub, finished());
+        let mut stream = listening(&hub, finished());
         send(&hub, &[open(&stream, 0), ListenerLine::End]).await;
         send(&hub, &[open(&stream, 2), ListenerLine::End]).await;
         assert_eq!(all(&mut stream).await, [StreamItem::Lost]);
-        let mut unheard = stream(&hub, finished());
+        let mut unheard = listening(&hub, finished());
         assert_eq!(all(&mut unheard).await, [StreamItem::Lost]);
-        let mut heard = stream(&hub, finished());
+        let mut heard = listening(&hub, finished());
         send(&hub, &[open(&heard, 0), ListenerLine::End]).await;
         send(&hub, &[open(&heard, 1), ListenerLine::End]).await;
         assert_eq!(all(&mut heard).await, []);
@@ -343,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn full_queue_drops_the_oldest_events() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
-        let mut stream = stream(&hub, finished());
+        let mut stream = listening(&hub, finished());
         {
             let mut incoming = lock(&stream.incoming);
             let mut part = incoming.begin(0, String::new()).unwrap();

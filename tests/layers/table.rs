@@ -73,7 +73,7 @@ pub const TABLE: &[Order] = &[
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(
         "hier_restate",
-        "error context slice wire message work cache log event_sender host database stored thread service endpoint client admin stream runner",
+        "error context slice wire message work cache log event_sender host database stored thread service endpoint client admin incoming stream runner",
     ),
     order("hier_cli", "progress project threads lock studio new graph schema main"),
 ];

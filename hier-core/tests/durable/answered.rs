@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use hier_core::Durability;
 use hier_core::checkpoint::WhenRunning;
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::state::{DynState, DynUpdate, Schema};
+use hier_core::{Durability, StateSnapshot};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -297,9 +297,8 @@ async fn last_result_of_a_task_replaces_its_earlier_result() {
     let answers = Command::<DynState>::answers([(one, "yes")]);
     let _ = bench.graph.invoke(answers).config(old.clone()).context(bench.tally.clone()).await.unwrap();
     assert_eq!(bench.tally.of("mark"), 3);
-    let tasks = bench.graph.state(old).await.unwrap().tasks;
+    let StateSnapshot { values: mut state, tasks, .. } = bench.graph.state(old).await.unwrap();
     let result = tasks.into_iter().find(|task| task.node == "mark").unwrap().result.expect("it has finished");
-    let mut state = bench.state().await.values;
     result.into_writes().into_iter().for_each(|write| state.reduce(write).unwrap());
     assert_eq!(state.get("log"), Some(&json!(["mark"])));
 }
