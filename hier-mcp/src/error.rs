@@ -10,6 +10,7 @@ use rmcp::model::ErrorData;
 use rmcp::transport::AuthError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
+use serde_json::Value;
 
 /// An error of an MCP client or server.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +104,7 @@ impl McpError {
         let (server, request) = (server.to_owned(), clean(request));
         match error {
             ServiceError::McpError(error) => {
-                Self::Refused { server, request, code: error.code.0, message: clean(&with_urls(&error)) }
+                Self::Refused { server, request, code: error.code.0, message: with_urls(&error) }
             }
             ServiceError::Timeout { timeout } => Self::Timeout { server, request, after: timeout },
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
@@ -181,16 +182,21 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
 /// The code of the error that names web pages which a person must visit before the request.
 const URL_REQUIRED: i32 = -32042;
 
+/// The maximum number of web pages that are shown.
+const MOST_PAGES: usize = 10;
+
 /// Returns the message of an error, with the web pages that it names.
 fn with_urls(error: &ErrorData) -> String {
-    let mut text = error.message.to_string();
     let asked = error.data.as_ref().filter(|_| error.code.0 == URL_REQUIRED);
-    for page in asked.and_then(|data| data["elicitations"].as_array()).into_iter().flatten() {
-        if let Some(url) = page["url"].as_str() {
-            text = format!("{text}; visit {url}: {}", page["message"].as_str().unwrap_or_default());
-        }
-    }
-    text
+    let Some(pages) = asked.and_then(|data| data["elicitations"].as_array()) else { return clean(&error.message) };
+    let page = |page: &Value| {
+        let said = page["message"].as_str().unwrap_or_default();
+        Some(format!("visit {}: {said}", page["url"].as_str()?))
+    };
+    // A long message must not hide the pages.
+    let said = shortened(&error.message, LONGEST / 2);
+    let parts: Vec<String> = std::iter::once(said).chain(pages.iter().filter_map(page).take(MOST_PAGES)).collect();
+    clean(&parts.join("; "))
 }
 
 /// Returns the scopes that the server requires and the token lacks. Returns `None` for other errors.

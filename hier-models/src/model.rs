@@ -202,6 +202,7 @@ impl Model {
 
     /// Sets whether the provider enforces an output schema in a request that also has tools. If `native` is false, an
     /// agent with a typed answer does not send a schema. The agent offers the model the tool `final_answer` instead.
+    /// For Claude models, hier then also sends no schema in requests without tools, but describes it in an instruction.
     ///
     /// | API | default |
     /// |---|---|

@@ -33,10 +33,11 @@ const PARTS: [&str; 3] = ["content", "parts", "output"];
 /// Returns true if a file is a probable reason for the refusal of a request. Files are the largest parts of a request
 /// that exceeds the server's limit in bytes.
 pub(crate) fn is_about_a_file(failure: &ModelFailure) -> bool {
-    if failure.status == Some(StatusCode::PAYLOAD_TOO_LARGE) {
+    let reason = failure.reason.to_ascii_lowercase();
+    // Gemini reports this limit with status 400.
+    if failure.status == Some(StatusCode::PAYLOAD_TOO_LARGE) || reason.contains("payload size exceeds") {
         return true;
     }
-    let reason = failure.reason.to_ascii_lowercase();
     failure.kind == FailureKind::Refused
         && failure.status.is_some_and(|status| [400, 415, 422].contains(&status.as_u16()))
         && (named_part(&reason).is_some() || FILES.iter().any(|what| reason.contains(what)))

@@ -203,7 +203,7 @@ impl AnswerStream {
             if value.as_ref().is_ok_and(is_ping) {
                 // Anthropic's models may think for minutes without any other event. The limit of the whole answer
                 // still applies.
-                if self.endpoint.wire.info().name == wire::ANTHROPIC.info().name && !self.draft.complete {
+                if self.endpoint.wire.info().name == wire::ANTHROPIC.info().name && !self.draft.is_finished() {
                     deadline = Instant::now() + patience;
                 }
                 continue;

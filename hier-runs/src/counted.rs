@@ -25,12 +25,16 @@ fn kind_of(kind: &str, user: &str) -> String {
 /// Stores a document of a user. Returns false if a document with its id exists. The value of the document must name the
 /// user as `user`.
 pub(super) async fn create_counted(store: &dyn RunStore, document: Document, user: &str) -> Result<bool, RunsError> {
-    let (kind, id) = (kind_of(&document.kind, user), document.id.clone());
+    let (kind, id, of) = (kind_of(&document.kind, user), document.id.clone(), document.kind.clone());
     // A document that is stored but not counted would evade the limit, so the other order is wrong.
     let is_new = store.put_document(Document::new(&kind, &id, Value::Null), None).await?;
     let is_stored = store.put_document(document, None).await?;
     if is_new && !is_stored {
-        store.remove_document(&kind, &id).await?;
+        // A concurrent call for the same user may have stored the document.
+        let found = store.document(&of, &id).await?;
+        if found.as_ref().and_then(|found| found.value.get("user")?.as_str()) != Some(user) {
+            store.remove_document(&kind, &id).await?;
+        }
     }
     Ok(is_stored)
 }

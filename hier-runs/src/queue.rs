@@ -244,6 +244,10 @@ impl Queue {
         run.status = RunStatus::Pending;
         run.attempts = run.attempts.saturating_sub(1);
         run.updated = now;
+        if run.request.detached {
+            // The run waits for the run of its supervisor, which must be claimed first.
+            self.thread.free_since = Some(now);
+        }
         self.touch(id);
     }
 

@@ -88,7 +88,7 @@ impl ThreadRow {
 
     /// Returns a copy with another id, without runs and events. The copy has the metadata of this thread, with the
     /// entries of `to.metadata` added or replaced. It has the configuration in `to.config`, or else that of this thread.
-    /// Runs that a timer starts on the copy send no webhook.
+    /// Runs that a timer starts on the copy have the context of the original's last run, but no webhook.
     #[must_use]
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
@@ -104,7 +104,8 @@ impl ThreadRow {
             values: self.values.clone(),
             interrupts: self.interrupts.clone(),
             error: self.error.clone(),
-            state_updated: self.state_updated,
+            // If the index does not know the state of the original, it does not know that of the copy.
+            state_updated: if self.state_updated == self.created { now } else { self.state_updated },
             ..Self::new(new, now)
         }
     }

@@ -1,5 +1,6 @@
 //! Accepts connections, and closes those that do not send a request.
 
+use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use axum::Router;
@@ -31,6 +32,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
                 }
                 connections.spawn(answer(TokioIo::new(stream), router.clone(), stop.clone()));
             }
+            Err(error) if is_of_client(&error) => {
+                tracing::debug!(%error, "a client disconnected before its connection was accepted");
+            }
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection; trying again");
                 stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
@@ -40,6 +44,11 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     drop(listener);
     connections.close();
     connections.wait().await;
+}
+
+/// Returns true if an error concerns a single connection, and not the listener.
+fn is_of_client(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
 async fn answer<C>(connection: C, router: Router, stop: CancellationToken)

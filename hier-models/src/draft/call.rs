@@ -88,7 +88,7 @@ pub(super) fn continued_call(calls: &[CallDraft], delta: &CallDelta<'_>) -> Opti
         CallDelta { name: "", .. } => false,
         CallDelta { id, .. } if !id.is_empty() && call.id == *id => false,
         CallDelta { index: None, .. } if has_other_id => true,
-        // The next object starts a call even if it arrives without a name.
+        // If the call has no id, the next object starts a call even without a name.
         CallDelta { id: "", args: "", .. } => has_other_name,
         _ => has_other_name || (!call.name.is_empty() && call.is_whole()),
     };

@@ -17,7 +17,8 @@ pub(super) fn tokens(effort: &Effort, table: &[(Effort, u32)]) -> Result<u32, Mo
 pub(super) fn openai<'e>(model: &str, effort: &'e Effort) -> &'e str {
     let is_one = |prefixes: &[&str]| prefixes.iter().any(|prefix| model.starts_with(prefix));
     let word = match effort {
-        Effort::None | Effort::Minimal if is_one(&["o1", "o3", "o4"]) => &Effort::Low,
+        Effort::None | Effort::Minimal if is_one(&["gpt-5-pro"]) => &Effort::High,
+        Effort::None | Effort::Minimal if is_one(&["o1", "o3", "o4"]) || model.contains("-codex") => &Effort::Low,
         Effort::Minimal if is_one(&["gpt-5.", "gpt-6"]) => &Effort::Low,
         Effort::None if is_one(&["gpt-5"]) && !is_one(&["gpt-5."]) => &Effort::Minimal,
         effort => effort,

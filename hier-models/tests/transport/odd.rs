@@ -206,6 +206,10 @@ async fn request_with_files_above_the_size_limit_is_sent_without_them() {
     assert_eq!(model.chat(with_image()).await.unwrap().text(), "I cannot see it.");
     let content = server.asked()[1].body["messages"][0]["content"].clone();
     assert!(content[1]["text"].as_str().unwrap().contains("Payload Too Large"), "{content}");
+    let as_gemini = r#"{"error":{"code":400,"message":"Request payload size exceeds the limit: 20971520 bytes."}}"#;
+    let gemini = Server::start([failed(400, "", as_gemini), whole("I cannot see it.")]).await;
+    let answer = Model::at(&gemini.url, "m").retry(quick()).chat(with_image()).await;
+    assert_eq!(answer.unwrap().text(), "I cannot see it.");
     for (request, count) in [(with_image(), 4), (ask("hello"), 5)] {
         let error = model.chat(request).await.unwrap_err();
         assert!(matches!(error, ModelError::TooLong { .. }), "{error:?}");

@@ -328,6 +328,10 @@ pub(crate) struct Pruned {
 
 pub(crate) async fn prune(caller: Caller, JsonBody(body): JsonBody<ThreadPruneBody>) -> ApiResult<Json<Pruned>> {
     caller.may(Resource::Threads, Action::Delete).await?;
+    let (most, count) = (caller.app.limits.page, body.thread_ids.len());
+    if count > most {
+        return Err(ApiError::invalid(format!("`thread_ids`: {count} threads are too many: send at most {most}")));
+    }
     let mut rows = Vec::new();
     for thread in &body.thread_ids {
         // Threads that do not exist, or belong to another user, are skipped, as in LangGraph.

@@ -19,6 +19,7 @@ cases!(super::Case, "queue":
     reject_changes_nothing,
     each_question_takes_one_answer,
     a_queue_has_a_limit_in_bytes,
+    runs_before_a_run_are_found,
     interrupt_ends_waiting_runs_and_interrupts_the_active_one,
     rollback_removes_waiting_runs,
     a_run_that_was_rolled_back_leaves_nothing,
@@ -104,6 +105,36 @@ async fn a_queue_has_a_limit_in_bytes(store: Subject) -> CaseResult {
     same("the thread", &thread(&store, "t").await?, &before)?;
     let second = add(&store, "t").await?;
     same("the runs", &store.runs(RunQuery::thread("t")).await?, &vec![second, first])
+}
+
+async fn runs_before_a_run_are_found(store: Subject) -> CaseResult {
+    for _ in 0..6 {
+        add(&store, "t").await?;
+        add(&store, "other").await?;
+    }
+    let ended = claim(&store).await?;
+    let end = RunEnd::new(ended.run.id, RunStatus::Success);
+    store.commit_run(&ended.lease, RunCommit::default().end(end)).await?;
+    for query in [RunQuery::thread("t"), RunQuery::thread("t").live()] {
+        let all = store.runs(query.clone()).await?;
+        same("the number of runs", &all.len(), &if query.is_live() { 5 } else { 6 })?;
+        // A server reads them in pages.
+        for limit in 1..4 {
+            let (mut read, mut page) = (Vec::new(), query.clone());
+            page.limit = limit;
+            loop {
+                let found = store.runs(page.clone()).await?;
+                let Some(last) = found.last() else { break };
+                page.before = Some(last.number);
+                read.extend(found);
+            }
+            same("the pages", &read, &all)?;
+        }
+        let mut older = query;
+        (older.before, older.offset, older.limit) = (Some(all[1].number), 1, 2);
+        same("the older runs", &store.runs(older).await?, &all[3..5].to_vec())?;
+    }
+    Ok(())
 }
 
 async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subject) -> CaseResult {

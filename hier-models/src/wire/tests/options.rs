@@ -207,6 +207,8 @@ fn effort_for_each_model_family() {
         (RESPONSES, "o3", minimal(), Ok(("/reasoning/effort", json!("low")))),
         (RESPONSES, "gpt-6-sol", minimal(), Ok(("/reasoning/effort", json!("low")))),
         (RESPONSES, "gpt-5", none(), Ok(("/reasoning/effort", json!("minimal")))),
+        (RESPONSES, "gpt-5-pro", none(), Ok(("/reasoning/effort", json!("high")))),
+        (RESPONSES, "gpt-5.3-codex", none(), Ok(("/reasoning/effort", json!("low")))),
         (RESPONSES, "gpt-5", ModelOptions::new(), Ok(("/include", json!(["reasoning.encrypted_content"])))),
         (RESPONSES, "gpt-4o", ModelOptions::new(), Ok(("/include", Value::Null))),
         (

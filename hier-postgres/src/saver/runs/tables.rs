@@ -93,14 +93,14 @@ impl RunTables<'_> {
                 ) page
             ) sized where before < {PAGE_BYTES} order by number desc"
         );
-        let reads_matching = query.status.is_empty() && query.metadata.is_empty();
-        let most =
-            if reads_matching { integer(query.offset.saturating_add(query.limit) as u64).min(PAGE) } else { PAGE };
+        let mut most = integer(query.offset.saturating_add(query.limit) as u64).min(PAGE);
         let (mut found, mut passed, mut below) = (Vec::new(), 0, query.before.map_or(i64::MAX, integer));
         while found.len() < query.limit {
             let rows = self.query(&sql, &[(&name, Type::TEXT), (&below, Type::INT8), (&most, Type::INT8)]).await?;
             let Some(last) = rows.last() else { break };
             below = last.try_get(2)?;
+            // Few of the runs may match.
+            most = most.saturating_mul(4).min(PAGE);
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
                 // An unreadable run fails a query for its thread. A query for all threads omits the run.

@@ -104,9 +104,17 @@ impl RunTables<'_> {
 
     pub(super) fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Fault> {
         let thread = if query.thread.is_some() { "thread = ?" } else { "? is null" };
-        let (index, live) = if query.is_live() { ("indexed by runs_live", "and ended is null") } else { ("", "") };
-        let sql =
-            format!("select id, body from runs {index} where {thread} and number < ? {live} order by number desc");
+        let sql = if query.is_live() {
+            // Sorts without the bodies. Without a limit, SQLite would ignore the order of the subquery.
+            format!(
+                "select r.id, r.body from (
+                    select rowid as place from runs indexed by runs_live
+                    where {thread} and number < ? and ended is null order by number desc limit -1
+                ) live cross join runs r on r.rowid = live.place"
+            )
+        } else {
+            format!("select id, body from runs where {thread} and number < ? order by number desc")
+        };
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params![query.thread, query.before.map_or(i64::MAX, integer)])?;
         let (mut found, mut passed) = (Vec::new(), 0);
