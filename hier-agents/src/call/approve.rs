@@ -27,6 +27,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         if let Some(redactor) = Redactor::present() {
             redactor.value(&mut question.call.args);
         }
+        let shown = question.call.args.clone();
         // If the operator has already answered, the answer counts even if the tool now refuses these arguments.
         if !task.run().has_answer(&question)?
             && let Some(mistake) = tool.mistake(&call)
@@ -35,6 +36,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         }
         Ok(match Ask::of_task(task).ask(question).await? {
             Approval::Approve => Ok(call),
+            Approval::Edit { args } if args == shown => Ok(call),
             Approval::Edit { args } => Ok(ToolCall { args, ..call }),
             Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),
         })

@@ -24,13 +24,22 @@ pub(super) fn handle_in(args: &Value) -> Result<&str, String> {
 
 /// Returns the handles in the arguments of a call. Returns `None` if the call is about all running subagents.
 pub(super) fn handles_in(args: &Value) -> Result<Option<BTreeSet<&str>>, String> {
+    // The arguments of a call that was cut off are a text.
+    if args.is_string() {
+        return Err("the arguments must be a JSON object".to_owned());
+    }
     let Some(handles) = args.get("handles").filter(|handles| !handles.is_null()) else { return Ok(None) };
     let handles = handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());
     handles.map(Some).ok_or_else(|| "`handles` must be a list of strings".to_owned())
 }
 
-pub(super) fn is_collecting(call: &ToolCall) -> bool {
+fn is_collecting(call: &ToolCall) -> bool {
     [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*call.name)
+}
+
+/// Returns true if the call collects reports and its handles are valid.
+pub(super) fn collects(call: &ToolCall) -> bool {
+    is_collecting(call) && handles_in(&args_of(call)).is_ok()
 }
 
 /// The open calls of the model's last reply that end background subagents.
@@ -57,7 +66,7 @@ impl EndingCalls {
         let cancelling = open.iter().filter(|call| call.name == CANCEL_SUBAGENT);
         let cancelling =
             cancelling.filter_map(|call| Some((call.id.clone(), handle_in(&args_of(call)).ok()?.to_owned())));
-        let collecting = open.iter().find(|call| is_collecting(call)).and_then(|call| {
+        let collecting = open.iter().filter(|call| is_collecting(call)).find_map(|call| {
             let args = args_of(call);
             let handles = handles_in(&args).ok()?;
             let named = |handles: BTreeSet<&str>| Handles::These(handles.into_iter().map(str::to_owned).collect());

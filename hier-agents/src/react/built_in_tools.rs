@@ -140,6 +140,7 @@ where
         TODO_COMPLETE => list.map(|list| complete_todo::<S>(call, list)),
         super::route::REPORT => Some(Err(text_missing("report"))),
         super::route::FINISH => Some(Err(text_missing("result"))),
+        super::route::RAISE => Some(Err(text_missing("reason"))),
         TODO_WRITE => list.map(|_| write_todos::<S>(call)),
         _ => None,
     }

@@ -6,6 +6,7 @@ use super::agent::{AgentDef, Callee};
 use crate::agent_error::AgentStuck;
 use crate::prompts;
 use crate::state::base::BaseState;
+use crate::state::turn::is_fragment;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Contains, Values};
 
@@ -57,7 +58,7 @@ where
     let mut made = Vec::with_capacity(calls.len());
     for call in calls {
         match &*call.name {
-            RAISE => return Err(agent_stuck(agent, call)),
+            RAISE if !is_fragment(call) => return Err(agent_stuck(agent, call)),
             REPORT | FINISH if agent.holds_back(state) => {
                 return Ok(AnswerRoute::Refused(hier_spec::agent::TODO_INCOMPLETE));
             }

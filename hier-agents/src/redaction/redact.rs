@@ -35,7 +35,7 @@ use super::{Pattern, Redactor};
 /// | requests | Instructions, conversation and tool results. |
 /// | replies | Text, reasoning and tool arguments. A tool therefore receives the mark instead of the secret. While text is streamed, the layer holds back the possible beginning of a secret ([`Find::open`]). Arguments are streamed when they are complete. |
 /// | stored data | Replies, tool results, reports of subagents, records of `#[tool(step)]`, and messages that tools, layers and subagents add to conversations. |
-/// | questions | The arguments of a tool call in an [`ApprovalRequest`](crate::ApprovalRequest). |
+/// | questions | The arguments of a tool call in an [`ApprovalRequest`](crate::ApprovalRequest). If the operator edits them, the tool receives the edited arguments, with the marks that they contain. |
 /// | errors and logs | The texts of errors of models and tools, and logs about these errors. |
 ///
 /// The layer does **not** redact these texts, or does not redact them at once:
@@ -49,8 +49,8 @@ use super::{Pattern, Redactor};
 /// * Values that tools and subagents write to channels other than conversations.
 /// * Results that a tool records with [`Run::step`](hier_core::Run::step). Only the records of `#[tool(step)]`, which
 ///   hold the result of the whole call, are redacted.
-/// * The update of a [`Command::parent`](hier_core::graph::Command::parent) that a tool returns. The outer graph stores
-///   and streams this update.
+/// * Updates for an outer graph: those of a [`Command::parent`](hier_core::graph::Command::parent), and those of the
+///   `on_exit` function of a subagent. The outer graph stores and streams them.
 /// * URLs and data of images and files. Names of files are redacted.
 ///
 /// To protect the messages and answers in this list, encrypt the checkpoints, or redact the input with [`Redact::text`]

@@ -156,6 +156,35 @@ async fn complete_call_of_a_truncated_reply_is_not_made() {
     }
 }
 
+/// A call that stops all work needs its reason.
+#[tokio::test]
+async fn raise_of_a_truncated_reply_is_refused() {
+    let raise = call("raise_exception", json!({ "reason": "no data" }));
+    let model = Ending::new(vec![cut(raise.clone()), ChatResponse::new(finish("Done."))]);
+    let run = Desk::compile_as_root().invoke(Filing::update().messages(Message::user("?")));
+    let out = run.context(BaseContext::new(model)).await.expect("the agent tries again");
+    assert!(texts(out.state()).iter().any(|text| text.contains("`reason` must be")), "{:?}", out.state());
+    let model = Ending::new(vec![ChatResponse::new(raise)]);
+    let run = Desk::compile_as_root().invoke(Filing::update().messages(Message::user("?")));
+    let error = run.context(BaseContext::new(model)).await.expect_err("a complete reply stops all work");
+    assert!(error.to_string().contains("no data"), "{error}");
+}
+
+graph! {
+    Lead<Filing> = Agent { subagents: [Chat { background: true }] }
+}
+
+/// The reply may have lost its list of handles. Without this list, the call would wait for all subagents.
+#[tokio::test]
+async fn wait_of_a_truncated_reply_is_refused() {
+    let wait = call("wait_for_subagents", json!({ "seconds": 5 }));
+    let model = Ending::new(vec![cut(wait), ChatResponse::new(Message::assistant("Done."))]);
+    let lead = Lead::compile().checkpointer(MemorySaver::new());
+    let out = lead.invoke(Message::user("?")).thread("t").context(BaseContext::new(model)).await.unwrap();
+    let said = texts(out.state());
+    assert!(said.iter().any(|text| text.contains("the arguments must be a JSON object")), "{said:?}");
+}
+
 #[tokio::test]
 async fn repeated_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{Answered, BackgroundTools, Chosen};
 use crate::prompts;
 use crate::react::agent::writing;
-use crate::react::background_calls::is_collecting;
+use crate::react::background_calls::collects;
 use crate::react::background_set::SubagentEnd;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent};
 use crate::state::base::BaseState;
@@ -71,10 +71,10 @@ where
         Ok(Ok(self.report(collected).await?))
     }
 
-    /// Returns true if an earlier call of the same reply collects reports. Each report is collected once. A rejected call
-    /// does not collect.
+    /// Returns true if an earlier call of the same reply collects reports. Each report is collected once. A call that was
+    /// rejected, or whose handles are invalid, does not collect.
     fn follows_another(&self) -> bool {
-        self.task.state().part().open_calls_before(self.call).any(is_collecting)
+        self.task.state().part().open_calls_before(self.call).any(collects)
     }
 
     fn limit(&self) -> Result<Option<Duration>, String> {

@@ -21,14 +21,20 @@ async fn pay(to: String) -> String {
 async fn question_does_not_show_the_secret_of_a_layer() {
     let fills = Guard::new(|_: &ToolCall, _: &BaseState| Verdict::Revise(json!({ "to": "eva@example.org" })));
     let desk = AgentBuilder::<BaseState>::new("desk").tool(pay::TOOL).layer(fills).layer(Redact::new(Emails));
-    let model = ScriptedModel::new([call("pay", json!({ "to": "Eva" })), Message::assistant("Paid.")]);
+    let script = || [call("pay", json!({ "to": "Eva" })), Message::assistant("Paid.")];
+    let model = ScriptedModel::new(script().into_iter().chain(script()));
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new()).with_context(BaseContext::new(model));
-    let out = desk.invoke(Message::user("Pay.")).thread("t").await.unwrap();
-    let Outcome::Interrupted(asked) = out else { panic!("{out:?}") };
-    let request: ApprovalRequest = asked.questions[0].parse().unwrap();
-    assert_eq!(request.call.args, json!({ "to": "[redacted]" }));
-    let out = desk.invoke(Command::resume(Approval::Approve)).thread("t").await.unwrap();
-    assert_eq!(out.state().messages.get(2).unwrap().text(), "paid 15 letters", "the tool receives the address");
+    // An operator may send the arguments back unchanged.
+    let unchanged = Approval::Edit { args: json!({ "to": "[redacted]" }) };
+    for (thread, answer) in [("a", Approval::Approve), ("b", unchanged)] {
+        let out = desk.invoke(Message::user("Pay.")).thread(thread).await.unwrap();
+        let Outcome::Interrupted(asked) = out else { panic!("{out:?}") };
+        let request: ApprovalRequest = asked.questions[0].parse().unwrap();
+        assert_eq!(request.call.args, json!({ "to": "[redacted]" }));
+        let out = desk.invoke(Command::resume(answer)).thread(thread).await.unwrap();
+        let results: Vec<_> = out.state().messages.iter().filter(|message| message.tool_call_id().is_some()).collect();
+        assert_eq!(results[0].text(), "paid 15 letters", "the tool receives the address");
+    }
 }
 
 graph! {
