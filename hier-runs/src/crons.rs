@@ -15,7 +15,8 @@ use super::document::Document;
 use super::documents::{readable, readable_due};
 use super::error::RunsError;
 use super::metadata::contains;
-use super::run::{MultitaskStrategy, NewRun, Request, Run};
+use super::request::Request;
+use super::run::{MultitaskStrategy, NewRun, Run};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
 use hier_checkpoint::checkpoint::SaverError;
 

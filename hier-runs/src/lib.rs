@@ -48,6 +48,7 @@ pub mod overlay;
 mod pending;
 mod query;
 mod queue;
+mod request;
 #[doc(hidden)]
 pub mod rows;
 mod run;
@@ -75,9 +76,8 @@ pub use one_thread::OneThread;
 pub use options::{ClientMode, Durability, OnDisconnect, RunOptions, StreamMode};
 pub use query::{Order, RunQuery, SortBy, ThreadQuery};
 pub use queue::{Change, QUEUE_BYTES, Queue};
-pub use run::{
-    AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd,
-};
+pub use request::Request;
+pub use run::{AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Run, RunClaim, RunCommit, RunEnd};
 pub use secrets::{hide_channels, hide_command};
 pub use status::{RunStatus, ThreadStatus};
 pub use store::RunStore;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::run::Request;
+use super::request::Request;
 
 impl Request {
     /// Returns the input without secret channels.

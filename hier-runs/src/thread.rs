@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::error::{Failure, RunsError};
 use super::metadata::contains;
-use super::run::Request;
+use super::request::Request;
 use super::status::ThreadStatus;
 
 /// A thread in the index of a run store.

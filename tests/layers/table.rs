@@ -57,7 +57,7 @@ pub const TABLE: &[Order] = &[
     order(
         "hier_server",
         "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault default_assistants admission app event_tail sse routes v3 agui \
-         openapi router background studio middleware cross_origin database running serving server",
+         openapi router background studio upgrade middleware cross_origin database running serving server",
     ),
     order("hier_mcp", "error seal oauth client server"),
     order(

@@ -11,7 +11,7 @@ use tracing::Instrument;
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
-use crate::redaction::Redactor;
+use crate::redaction::RedactorOf;
 use crate::state::background::BackgroundSubagents;
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
@@ -20,11 +20,11 @@ use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::NodeError;
 use hier_core::channel::ChannelSpec;
 use hier_core::graph::{NodeResult, Task};
 use hier_core::internals::{Attached, ErasedGraph, Subgraph};
 use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
-use hier_core::{NodeError, Run};
 
 #[derive(Clone, Debug)]
 pub(crate) enum ChildRole {
@@ -67,9 +67,6 @@ impl ChildBorder {
         self.only_report && self.trust.is_text_free && self.trust.read.is_untrusted()
     }
 }
-
-/// Returns the redactor of the calling agent in a run, if the agent has redacting layers.
-pub(crate) type RedactorOf<C> = Arc<dyn Fn(&Run<C>) -> Option<Arc<Redactor>> + Send + Sync>;
 
 /// A graph attached to an agent over another state.
 pub(crate) struct SubagentNode<T: Values, C, D> {

@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::hierarchy::background::{BackgroundNode, BudgetOf};
-use crate::hierarchy::child::{ChildBorder, ChildRole, RedactorOf, SubagentNode};
+use crate::hierarchy::child::{ChildBorder, ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::react::{ArgsSpec, BackgroundRunner, BackgroundSet, SubagentTool};
+use crate::redaction::RedactorOf;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use hier_core::channel::ChannelSpec;

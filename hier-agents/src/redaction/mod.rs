@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub use find::{CardNumbers, Emails, Find, IpAddresses, Texts};
 pub use redact::Redact;
-pub(super) use redactor::Redactor;
+pub(super) use redactor::{Redactor, RedactorOf};
 
 /// A finder of secrets, and the mark that replaces them.
 pub(super) struct Pattern {

@@ -16,7 +16,10 @@ use hier_checkpoint::message::{Body, Content, Message, Messages};
 use hier_core::checkpoint::codec;
 use hier_core::graph::Command;
 use hier_core::state::{ChannelWrite, State, Values};
-use hier_core::{NodeError, NodeErrorKind};
+use hier_core::{NodeError, NodeErrorKind, Run};
+
+/// Returns the redactor of the calling agent in a run, if the agent has redacting layers.
+pub(crate) type RedactorOf<C> = Arc<dyn Fn(&Run<C>) -> Option<Arc<Redactor>> + Send + Sync>;
 
 /// Maximum number of levels of escapes that are read. Each level is a copy of the text.
 const MOST_LEVELS: usize = 8;
