@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::drive::Settings;
 use hier_core::graph::{DynInput, GraphRequest, StreamKind};
-use hier_core::runs::{NewEvent, StreamMode};
+use hier_core::runs::StreamMode;
 use hier_core::{Config, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -247,7 +247,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use serde_json::json;
 
-    use hier_core::runs::LogEvent;
+    use hier_core::runs::{LogEvent, NewEvent};
 
     use super::*;
     use crate::incoming::WAITING;
@@ -258,8 +258,8 @@ mod tests {
         RemoteStream::new(incoming, tokio::spawn(end), hub.clone(), token)
     }
 
-    async fn finished() -> Result<Outcome<Value>, Error> {
-        Ok(Outcome::Finished(json!({})))
+    fn finished() -> std::future::Ready<Result<Outcome<Value>, Error>> {
+        std::future::ready(Ok(Outcome::Finished(json!({}))))
     }
 
     fn event(text: &str) -> NewEvent {

@@ -303,11 +303,11 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                 .concat();
             // Each task has its own copy of the inbox. A message belongs to the first task that takes it. The slice
             // with the rest of the superstep repeats the other tasks without this message.
-            let takes: HashSet<Uuid> = read.iter().flat_map(LogEntry::taken).copied().collect();
-            if !taken.is_disjoint(&takes) {
+            let own: HashSet<Uuid> = read.iter().flat_map(LogEntry::taken).copied().collect();
+            if !taken.is_disjoint(&own) {
                 continue;
             }
-            taken.extend(takes);
+            taken.extend(own);
             read.iter_mut().for_each(LogEntry::keep_earlier_due);
             entries.extend(read);
             match done.end {

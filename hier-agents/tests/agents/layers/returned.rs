@@ -68,11 +68,12 @@ async fn find() -> FilingUpdate {
 async fn shown(lead: &hier_core::graph::CompiledGraph<Filing, BaseContext>, script: Vec<Message>) -> String {
     let model = ScriptedModel::new(script);
     let input = Filing::update().messages(Message::user("?"));
-    let events = lead.stream(input).context(BaseContext::new(model.clone()));
+    let lead = lead.clone().checkpointer(MemorySaver::new());
+    let events = lead.stream(input).thread("t").context(BaseContext::new(model.clone()));
     let mut events = events.modes([StreamMode::Updates, StreamMode::Values]);
     let mut shown = String::new();
     while let Some(event) = events.next().await {
-        shown += &format!("{event:?}\n");
+        shown += &format!("{:?}\n", event.unwrap());
     }
     let out = events.outcome().await.unwrap();
     shown + &serde_json::to_string(out.state()).unwrap() + &serde_json::to_string(&model.requests()).unwrap()
