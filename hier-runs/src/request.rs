@@ -50,8 +50,8 @@ pub struct Request {
     /// root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
-    /// The maximum duration of the run in milliseconds. A run that exceeds it ends with [`RunStatus::Timeout`]. `None`
-    /// means that the duration is not limited.
+    /// The maximum duration of the run in milliseconds. A run that exceeds it ends with
+    /// [`RunStatus::Timeout`](super::RunStatus::Timeout). `None` means that the duration is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The URL to which a worker sends a message when the run has ended. See [`Webhooks`](super::Webhooks).
